@@ -1,0 +1,168 @@
+// One Dense layer alone: y = activation(x w + b).
+#if defined(FFNORM_KERNELS_DENSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FFNORM_KERNELS_DENSE_INL_H_
+#undef FFNORM_KERNELS_DENSE_INL_H_
+#else
+#define FFNORM_KERNELS_DENSE_INL_H_
+#endif
+
+#include <hwy/highway.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/matmul-inl.h"
+#include "kernels/packed.h"
+#include "kernels/plan.h"
+#include "kernels/shape.h"
+#include "kernels/target.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ffnorm {
+namespace HWY_NAMESPACE {
+namespace {
+
+// Columns [k0, k0 + terms) of `rows` rows into one block of a left panel.
+HWY_INLINE void CopyToLeftBlock(const float* x, size_t x_stride, size_t rows,
+                                size_t k0, size_t terms, float* left) {
+  for (size_t r = 0; r < rows; ++r) {
+    memcpy(left + r * kBlockK, x + r * x_stride + k0, terms * sizeof(float));
+  }
+}
+
+// All columns of `rows` rows into a left panel.
+HWY_INLINE void CopyToLeftPanel(const float* x, size_t x_stride, size_t rows,
+                                size_t columns, const BlockedRows& left) {
+  for (size_t k0 = 0; k0 < columns; k0 += kBlockK) {
+    CopyToLeftBlock(x, x_stride, rows, k0, HWY_MIN(columns - k0, kBlockK),
+                    left.At(0, k0));
+  }
+}
+
+// One of a block's two layers, as the matmuls see it.
+struct Layer {
+  size_t k;
+  size_t n;
+  const float* panels;
+};
+HWY_INLINE Layer LayerOf(const ffnorm_block& block, ffnorm_layer layer) {
+  PackedLayout layout = {};
+  LayoutOf(block.d_model, block.d_ff, &layout);
+  const float* floats = reinterpret_cast<const float*>(block.packed);
+  if (layer == FFNORM_DENSE_1) {
+    return {block.d_model, block.d_ff, floats + layout.w1};
+  }
+  return {block.d_ff, block.d_model, floats + layout.w2};
+}
+
+// Runs a matmul over the column shares that this task gets, and `finish` on the
+// columns of each.
+template <class Finish>
+HWY_INLINE void ShareColumns(const Matmul& matmul, Counter* counter,
+                             const Finish& finish) {
+  const size_t panels = NumPanels(matmul.n);
+  const size_t shares = CeilDiv(panels, kPanelsPerShare);
+  for (size_t share; (share = counter->Take()) < shares;) {
+    const size_t begin = share * kPanelsPerShare;
+    const size_t end = HWY_MIN(begin + kPanelsPerShare, panels);
+    MatmulColumns(matmul, begin, end,
+                  matmul.panels + end * PanelFloats(matmul.k));
+    const size_t column = begin * kPanelWidth;
+    finish(column, HWY_MIN(end * kPanelWidth, matmul.n) - column);
+  }
+}
+
+// A whole call, shared by its tasks.
+struct DenseCall {
+  const DenseArgs* args;
+  Layer layer;
+  Epilogue epilogue;
+  RowBlocks cut;     // where rows are shared
+  BlockedRows left;  // where columns are shared: all of x
+  Counter* counter;
+  float* buffers;         // a slot for each task, or one for all
+  size_t buffers_stride;  // floats from slot to slot
+};
+
+// Some rows, all columns, a block of K at a time, with totals kept in y.
+HWY_INLINE void DenseRows(const DenseCall& call, size_t begin, size_t end,
+                          float* slot) {
+  const DenseArgs& args = *call.args;
+  const float* x = args.x + begin * args.x_stride;
+  const size_t rows = end - begin;
+  float* left = slot;
+  float* last_panel = slot + rows * kBlockK;
+  const Matmul matmul = {
+      {left, kBlockK, 0},
+      rows,
+      call.layer.k,
+      call.layer.panels,
+      call.layer.n,
+      call.epilogue,
+      RowMajor(args.y + begin * args.y_stride, args.y_stride),
+      last_panel};
+  const size_t blocks = CeilDiv(call.layer.k, kBlockK);
+  for (size_t block = 0; block < blocks; ++block) {
+    const size_t k0 = block * kBlockK;
+    CopyToLeftBlock(x, args.x_stride, rows, k0,
+                    HWY_MIN(call.layer.k - k0, kBlockK), left);
+    const float* after = call.layer.panels + (k0 + kBlockK + 1) * kPanelWidth;
+    MatmulBlock(matmul, block, after);
+  }
+}
+
+void DenseRowsTask(void* context, size_t index) {
+  const DenseCall& call = *static_cast<const DenseCall*>(context);
+  float* slot = call.buffers + index * call.buffers_stride;
+  for (size_t block; (block = call.counter->Take()) < call.cut.blocks;) {
+    DenseRows(call, call.cut.Begin(block), call.cut.Begin(block + 1), slot);
+  }
+}
+
+void DenseColumnsTask(void* context, size_t /*index*/) {
+  const DenseCall& call = *static_cast<const DenseCall*>(context);
+  const DenseArgs& args = *call.args;
+  const Matmul matmul = {call.left,
+                         args.rows,
+                         call.layer.k,
+                         call.layer.panels,
+                         call.layer.n,
+                         call.epilogue,
+                         RowMajor(args.y, args.y_stride),
+                         call.buffers};
+  ShareColumns(matmul, call.counter, [](size_t, size_t) HWY_ATTR {});
+}
+
+void Dense(const DenseArgs& args) {
+  const ffnorm_target& target = *args.block->target;
+  const size_t tasks = Tasks(*args.exec);
+  DenseCall call = {};
+  call.args = &args;
+  call.layer = LayerOf(*args.block, args.layer);
+  call.epilogue =
+      args.activation == FFNORM_RELU ? Epilogue::kBiasRelu : Epilogue::kBias;
+  call.counter = static_cast<Counter*>(args.exec->workspace);
+  call.counter->Reset();
+  float* buffers = reinterpret_cast<float*>(
+      static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
+  if (SharesColumns(target, args.rows, tasks)) {
+    call.left = LeftPanel(buffers, args.rows);
+    CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
+    call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
+    RunTasks(*args.exec, tasks, &DenseColumnsTask, &call);
+  } else {
+    call.cut = CutRows(target, args.rows, tasks);
+    RowBuffers slot = {};
+    RowBuffersOf(MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
+                 args.block->d_model, kBlockK, &slot);
+    call.buffers = buffers;
+    call.buffers_stride = slot.size;
+    RunTasks(*args.exec, MinOf(tasks, call.cut.blocks), &DenseRowsTask, &call);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ffnorm
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

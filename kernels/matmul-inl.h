@@ -1,0 +1,170 @@
+// Rows times packed panels: how register tiles cover a matmul.
+#if defined(FFNORM_KERNELS_MATMUL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FFNORM_KERNELS_MATMUL_INL_H_
+#undef FFNORM_KERNELS_MATMUL_INL_H_
+#else
+#define FFNORM_KERNELS_MATMUL_INL_H_
+#endif
+
+#include <hwy/highway.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "kernels/matmul_tile-inl.h"
+#include "kernels/shape.h"
+#include "kernels/simd-inl.h"
+#include "kernels/split.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ffnorm {
+namespace HWY_NAMESPACE {
+namespace {
+
+struct Matmul {
+  BlockedRows left;  // (rows, k), row_stride = kBlockK
+  size_t rows;
+  size_t k;
+  const float* panels;  // of a (k, n) matrix
+  size_t n;
+  Epilogue epilogue;
+  BlockedRows out;  // (rows, n)
+  // Where `out` has no room for the columns that pad the last panel: rows *
+  // kPanelWidth floats to compute it in; else NULL.
+  float* last_panel;
+};
+
+// The piece of a matmul that its register tiles cover: all rows, one block of
+// K, one or more whole panels.
+struct Strip {
+  const Matmul* matmul;
+  size_t block;       // of K
+  size_t panel;       // the first one
+  size_t panels;      // side by side
+  const float* next;  // the weights that are needed after these
+};
+
+// How many panels the tile for so few rows reads at once.
+HWY_INLINE size_t PanelsAtOnce(size_t rows) {
+  if (rows > kMaxFewRows) return 1;
+  const size_t columns =
+      kTuning.few_rows_vectors[rows - 1] * hn::Lanes(TileTag());
+  return columns <= kPanelWidth ? 1 : columns / kPanelWidth;
+}
+
+// Tiles of kVectors vectors over the strip, panel by panel where they are
+// narrower than one, all rows before the next columns: those of B stay in L1.
+template <size_t kVectors, size_t kMaxRows>
+HWY_INLINE void RunStrip(const Strip& strip) {
+  const Matmul& m = *strip.matmul;
+  const size_t k0 = strip.block * kBlockK;
+  const size_t column0 = strip.panel * kPanelWidth;
+  const bool last = k0 + kBlockK >= m.k;
+  const bool partial = m.last_panel != nullptr && column0 + kPanelWidth > m.n;
+
+  TileArgs args;
+  args.panel_stride = PanelFloats(m.k);
+  args.terms = HWY_MIN(m.k - k0, kBlockK);
+  args.c_stride = partial ? kPanelWidth : m.out.row_stride;
+  args.first = strip.block == 0;
+  args.epilogue = last ? m.epilogue : Epilogue::kNone;
+  const float* bias = m.panels + strip.panel * args.panel_stride;
+  const float* b = bias + (k0 + 1) * kPanelWidth;
+  float* c = partial ? m.last_panel : m.out.At(0, column0);
+
+  const size_t tile_columns = kVectors * hn::Lanes(TileTag());
+  const size_t columns =
+      HWY_MIN(strip.panels * kPanelWidth, RoundUp(m.n - column0, tile_columns));
+  const size_t tiles = CeilDiv(m.rows, kMaxRows);
+
+  // The next weights, a line at a time, spread evenly over these tiles.
+  constexpr size_t kLine = kAlignmentFloats;
+  const size_t calls = tiles * CeilDiv(columns, tile_columns);
+  const size_t share =
+      CeilDiv(args.terms * strip.panels * kPanelWidth / kLine, calls);
+  args.prefetch = strip.next;
+  args.prefetch_step = CeilDiv(share, CeilDiv(args.terms, 4)) * kLine;
+
+  for (size_t column = 0; column < columns; column += tile_columns) {
+    args.b = b + column;
+    args.bias = bias + column;
+    for (size_t tile = 0; tile < tiles; ++tile) {
+      const size_t row = PartBegin(m.rows, tiles, tile);
+      const size_t rows = PartBegin(m.rows, tiles, tile + 1) - row;
+      args.a = m.left.At(row, k0);
+      args.c = c + row * args.c_stride + column;
+      RunTile<kVectors, kMaxRows>(rows, args);
+      args.prefetch += share * kLine;
+    }
+  }
+
+  if (partial && last) {
+    for (size_t r = 0; r < m.rows; ++r) {
+      memcpy(m.out.At(r, column0), m.last_panel + r * kPanelWidth,
+             (m.n - column0) * sizeof(float));
+    }
+  }
+}
+
+HWY_NOINLINE void RunStrip(const Strip& strip) {
+  constexpr const size_t* kFew = kTuning.few_rows_vectors;
+  const bool together = strip.panels == PanelsAtOnce(strip.matmul->rows);
+  if (together && strip.matmul->rows == 1) {
+    RunStrip<kFew[0], 1>(strip);
+  } else if (together && strip.matmul->rows == 2) {
+    RunStrip<kFew[1], 2>(strip);
+  } else if (together && strip.matmul->rows == 3) {
+    RunStrip<kFew[2], 3>(strip);
+  } else if (together && strip.matmul->rows == 4) {
+    RunStrip<kFew[3], 4>(strip);
+  } else {
+    RunStrip<kTuning.tile_vectors, kTuning.tile_rows>(strip);
+  }
+}
+
+// Calls run(first panel, panels) over [begin, end), as many panels at once as
+// the rows want, and one by one where too few are left. A last panel that is
+// computed apart stays alone.
+template <class Run>
+HWY_INLINE void ForEachPanelGroup(const Matmul& m, size_t begin, size_t end,
+                                  const Run& run) {
+  const size_t at_once = PanelsAtOnce(m.rows);
+  const size_t together =
+      m.last_panel == nullptr ? end : HWY_MIN(end, m.n / kPanelWidth);
+  size_t panel = begin;
+  for (; panel + at_once <= together; panel += at_once) run(panel, at_once);
+  for (; panel < end; ++panel) run(panel, size_t{1});
+}
+
+// Whole columns: panels [begin, end), each over all of K. `after` is what the
+// caller reads next.
+HWY_INLINE void MatmulColumns(const Matmul& m, size_t begin, size_t end,
+                              const float* after) {
+  const size_t blocks = CeilDiv(m.k, kBlockK);
+  ForEachPanelGroup(m, begin, end, [&](size_t panel, size_t panels) HWY_ATTR {
+    for (size_t block = 0; block < blocks; ++block) {
+      // A panel's blocks are adjacent, and so are panels.
+      const size_t next_row = HWY_MIN((block + 1) * kBlockK, m.k) + 1;
+      const float* next =
+          m.panels + panel * PanelFloats(m.k) + next_row * kPanelWidth;
+      const bool last = block + 1 == blocks && panel + panels == end;
+      RunStrip({&m, block, panel, panels, last ? after : next});
+    }
+  });
+}
+
+// One block of K of all columns. `after` is what the caller reads next.
+HWY_INLINE void MatmulBlock(const Matmul& m, size_t block, const float* after) {
+  const size_t end = NumPanels(m.n);
+  ForEachPanelGroup(m, 0, end, [&](size_t panel, size_t panels) HWY_ATTR {
+    const float* next = m.panels + (panel + panels) * PanelFloats(m.k) +
+                        (block * kBlockK + 1) * kPanelWidth;
+    RunStrip({&m, block, panel, panels, panel + panels == end ? after : next});
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ffnorm
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

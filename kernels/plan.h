@@ -1,0 +1,121 @@
+// How one call is cut into tasks, and where they find their workspace.
+#ifndef FFNORM_KERNELS_PLAN_H_
+#define FFNORM_KERNELS_PLAN_H_
+
+#include <stddef.h>
+
+#include "ffnorm/ffnorm.h"
+#include "kernels/shape.h"
+#include "kernels/split.h"
+#include "kernels/target.h"
+#include "kernels/tuning.h"
+
+namespace ffnorm {
+namespace {
+
+// The most panels that a tile reads at once. Tasks that share columns get a
+// multiple of it, so that no tile spans two blocks of a left panel.
+constexpr size_t kPanelsPerShare = 4;
+
+// The most rows for which tasks share columns instead of rows.
+inline size_t MaxSharedRows(const ffnorm_target& target, size_t tasks) {
+  if (tasks == 1) return kColumnRowsAlone;
+  const size_t per_task = kColumnTilesPerTask * target.tile_rows;
+  return tasks < kMaxColumnRows / per_task ? tasks * per_task : kMaxColumnRows;
+}
+
+// Rows are shared where there are many; else every task has all rows and some
+// of the columns, so that the weights are read once in all.
+inline bool SharesColumns(const ffnorm_target& target, size_t rows,
+                          size_t tasks) {
+  return rows <= MaxSharedRows(target, tasks);
+}
+
+// Rows cut into tiles of even height, and tiles into blocks that each stay in
+// L2 (kernels of a block pass all of the weights).
+struct RowBlocks {
+  size_t rows;
+  size_t tiles;
+  size_t blocks;
+
+  size_t Begin(size_t block) const {
+    return PartBegin(rows, tiles, PartBegin(tiles, blocks, block));
+  }
+};
+
+inline size_t TilesPerBlock(const ffnorm_target& target) {
+  return target.block_rows / target.tile_rows;
+}
+
+inline RowBlocks CutRows(const ffnorm_target& target, size_t rows,
+                         size_t tasks) {
+  RowBlocks cut;
+  cut.rows = rows;
+  cut.tiles = CeilDiv(rows, target.tile_rows);
+  // Equal shares for all tasks, where there is a tile for each.
+  const size_t blocks =
+      RoundUp(CeilDiv(cut.tiles, TilesPerBlock(target)), tasks);
+  cut.blocks = blocks < cut.tiles ? blocks : cut.tiles;
+  return cut;
+}
+
+// From one row of totals to the next. Rows 2 KiB or a multiple of it apart
+// would fall in few sets of L1.
+inline size_t TotalsStride(size_t d_model) {
+  const size_t stride = RoundUp(d_model, kPanelWidth);
+  return stride % 512 == 0 ? stride + kAlignmentFloats : stride;
+}
+
+// Buffers for `rows` rows, in floats from their start, all aligned:
+//   left | hidden | totals
+// `hidden_columns` is d_ff where columns are shared, else one block of K.
+struct RowBuffers {
+  size_t hidden;
+  size_t totals;
+  size_t size;
+};
+inline bool RowBuffersOf(size_t rows, size_t d_model, size_t hidden_columns,
+                         RowBuffers* buffers) {
+  size_t hidden, totals;
+  return CheckedMul(rows, RoundUp(d_model, kBlockK), &buffers->hidden) &&
+         CheckedMul(rows, RoundUp(hidden_columns, kBlockK), &hidden) &&
+         CheckedMul(rows, TotalsStride(d_model), &totals) &&
+         CheckedAdd(buffers->hidden, hidden, &buffers->totals) &&
+         CheckedAdd(buffers->totals, totals, &buffers->size);
+}
+
+// One counter for each phase of a call, at the start of the workspace.
+constexpr size_t kMaxPhases = 2;
+constexpr size_t kCounterBytes = kMaxPhases * sizeof(Counter);
+
+inline size_t MinOf(size_t a, size_t b) { return a < b ? a : b; }
+inline size_t MaxOf(size_t a, size_t b) { return a < b ? b : a; }
+
+// Enough for every call with up to so many rows (>= 1) and tasks (>= 1): it
+// takes the larger of both ways to share, and never shrinks as either grows.
+// False when it does not fit in size_t.
+inline bool WorkspaceBytes(const ffnorm_block& block, size_t rows, size_t tasks,
+                           size_t* bytes) {
+  const ffnorm_target& target = *block.target;
+  const size_t tiles = CeilDiv(rows, target.tile_rows);
+  const size_t block_rows =
+      MinOf(rows, TilesPerBlock(target) * target.tile_rows);
+  RowBuffers by_rows;
+  size_t all_rows;
+  if (!RowBuffersOf(block_rows, block.d_model, kBlockK, &by_rows) ||
+      !CheckedMul(by_rows.size, MinOf(tasks, tiles), &all_rows)) {
+    return false;
+  }
+  RowBuffers by_columns;
+  size_t data_bytes;
+  return RowBuffersOf(MinOf(rows, MaxSharedRows(target, tasks)), block.d_model,
+                      block.d_ff, &by_columns) &&
+         CheckedMul(MaxOf(all_rows, by_columns.size), sizeof(float),
+                    &data_bytes) &&
+         CheckedAdd(data_bytes, kCounterBytes, bytes);
+}
+
+}  // namespace
+}  // namespace ffnorm
+
+#endif  // FFNORM_KERNELS_PLAN_H_

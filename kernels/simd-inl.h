@@ -1,0 +1,50 @@
+// Per-target basics of the kernels: vector types and the row of tuning.h.
+#if defined(FFNORM_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FFNORM_KERNELS_SIMD_INL_H_
+#undef FFNORM_KERNELS_SIMD_INL_H_
+#else
+#define FFNORM_KERNELS_SIMD_INL_H_
+#endif
+
+#include <hwy/highway.h>
+#include <stddef.h>
+
+#include "kernels/shape.h"
+#include "kernels/tuning.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ffnorm {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_AVX3
+constexpr Tuning kTuning = kTuningAvx3;
+#elif HWY_TARGET == HWY_AVX2
+constexpr Tuning kTuning = kTuningAvx2;
+#elif HWY_ARCH_X86
+constexpr Tuning kTuning = kTuningSse;
+#else
+constexpr Tuning kTuning = kTuning32Registers;
+#endif
+
+// Vectors of a matmul tile. Where the vector length is known only at run time a
+// tile must still fit in one panel, so its vectors are capped.
+#if HWY_HAVE_SCALABLE
+constexpr size_t kMaxTileLanes = kPanelWidth / 4;
+#else
+constexpr size_t kMaxTileLanes = kPanelWidth;
+#endif
+using TileTag = hn::CappedTag<float, kMaxTileLanes>;
+using TileVec = hn::Vec<TileTag>;
+
+// Into L2. hwy::Prefetch would be into L1, where two panels do not fit.
+HWY_INLINE void PrefetchL2(const float* p) { __builtin_prefetch(p, 0, 2); }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ffnorm
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

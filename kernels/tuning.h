@@ -1,0 +1,52 @@
+// Every tuning constant of the kernels, one row per kind of target, each with
+// the measurement that chose it. None of them changes a bit of any result.
+#ifndef FFNORM_KERNELS_TUNING_H_
+#define FFNORM_KERNELS_TUNING_H_
+
+#include <stddef.h>
+
+namespace ffnorm {
+
+// The most vectors and rows that any register tile has (matmul_tile-inl.h).
+constexpr size_t kMaxTileVectors = 8;
+constexpr size_t kMaxTileRows = 14;
+
+// Up to this many rows have tiles of their own, which read several panels at
+// once so that enough loads are under way.
+constexpr size_t kMaxFewRows = 4;
+
+struct Tuning {
+  // Register tile for many rows: vectors side by side x rows (MR). Accumulators
+  // must hide two FMA ports x 4 cycles, and fit the registers beside the
+  // vectors of B and a broadcast.
+  size_t tile_vectors;
+  size_t tile_rows;
+  // Vectors side by side in the tile for 1, 2, 3 and 4 rows.
+  size_t few_rows_vectors[kMaxFewRows];
+  // Rows (MC) that one task takes through both matmuls while their panels stay
+  // in L2.
+  size_t block_rows;
+};
+
+//                                  tile   1  2  3  4 rows    MC
+// AVX-512, 32 registers: 28 accumulators + 2 of B + 1.
+constexpr Tuning kTuningAvx3 = {2, 14, {8, 8, 8, 4}, 112};
+// AVX2, 16 registers: 12 accumulators + 2 of B + 1.
+constexpr Tuning kTuningAvx2 = {2, 6, {8, 4, 4, 2}, 48};
+// SSE, 16 registers, no FMA: the product needs one more.
+constexpr Tuning kTuningSse = {2, 6, {8, 4, 4, 2}, 48};
+// NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1.
+constexpr Tuning kTuning32Registers = {4, 6, {8, 4, 4, 4}, 48};
+
+// Up to so many rows a single task computes whole columns, hidden layer first;
+// more rows go through both matmuls a block of d_ff at a time.
+constexpr size_t kColumnRowsAlone = kMaxFewRows;
+// Several tasks share columns instead of rows up to this many tiles of rows for
+// each task, and this many rows in all (the hidden rows of a 4096-wide d_ff
+// then take 2 MiB).
+constexpr size_t kColumnTilesPerTask = 2;
+constexpr size_t kMaxColumnRows = 128;
+
+}  // namespace ffnorm
+
+#endif  // FFNORM_KERNELS_TUNING_H_
