@@ -51,74 +51,108 @@ HWY_INLINE size_t PanelsAtOnce(size_t rows) {
   return columns <= kPanelWidth ? 1 : columns / kPanelWidth;
 }
 
-// Tiles of kVectors vectors over the strip, panel by panel where they are
-// narrower than one, all rows before the next columns: those of B stay in L1.
-template <size_t kVectors, size_t kMaxRows>
-HWY_INLINE void RunStrip(const Strip& strip) {
+// What all tiles of a strip have in common.
+HWY_INLINE TileArgs StripArgs(const Strip& strip) {
   const Matmul& m = *strip.matmul;
   const size_t k0 = strip.block * kBlockK;
   const size_t column0 = strip.panel * kPanelWidth;
-  const bool last = k0 + kBlockK >= m.k;
-  const bool partial = m.last_panel != nullptr && column0 + kPanelWidth > m.n;
-
-  TileArgs args;
+  const bool apart = m.last_panel != nullptr && column0 + kPanelWidth > m.n;
+  TileArgs args = {};
+  args.a = m.left.At(0, k0);
   args.panel_stride = PanelFloats(m.k);
+  args.bias = m.panels + strip.panel * args.panel_stride;
+  args.b = args.bias + (k0 + 1) * kPanelWidth;
   args.terms = HWY_MIN(m.k - k0, kBlockK);
-  args.c_stride = partial ? kPanelWidth : m.out.row_stride;
+  args.c = apart ? m.last_panel : m.out.At(0, column0);
+  args.c_stride = apart ? kPanelWidth : m.out.row_stride;
   args.first = strip.block == 0;
-  args.epilogue = last ? m.epilogue : Epilogue::kNone;
-  const float* bias = m.panels + strip.panel * args.panel_stride;
-  const float* b = bias + (k0 + 1) * kPanelWidth;
-  float* c = partial ? m.last_panel : m.out.At(0, column0);
+  args.epilogue = k0 + kBlockK >= m.k ? m.epilogue : Epilogue::kNone;
+  return args;
+}
 
+// Columns of the strip that are worth computing.
+HWY_INLINE size_t StripColumns(const Strip& strip) {
+  return HWY_MIN(strip.panels * kPanelWidth,
+                 strip.matmul->n - strip.panel * kPanelWidth);
+}
+
+// Tiles of kVectors vectors over a strip of one panel: all rows before the next
+// columns, so that those of B stay in L1.
+template <size_t kVectors, size_t kMaxRows>
+HWY_INLINE void RunStrip(const Strip& strip) {
+  const size_t all_rows = strip.matmul->rows;
+  const size_t columns = StripColumns(strip);
   const size_t tile_columns = kVectors * hn::Lanes(TileTag());
-  const size_t columns =
-      HWY_MIN(strip.panels * kPanelWidth, RoundUp(m.n - column0, tile_columns));
-  const size_t tiles = CeilDiv(m.rows, kMaxRows);
+  const size_t tiles = CeilDiv(all_rows, kMaxRows);
+  const TileArgs strip_args = StripArgs(strip);
 
-  // The next weights, a line at a time, spread evenly over these tiles.
-  constexpr size_t kLine = kAlignmentFloats;
-  const size_t calls = tiles * CeilDiv(columns, tile_columns);
-  const size_t share =
-      CeilDiv(args.terms * strip.panels * kPanelWidth / kLine, calls);
+  // The next weights are spread evenly over these tiles: at least `share`
+  // lines for each, of which it skips some where it cannot have them all.
+  TileArgs args = strip_args;
+  const size_t lines = args.terms * kPanelWidth / kAlignmentFloats;
+  const size_t share = CeilDiv(lines, tiles * CeilDiv(columns, tile_columns));
+  const size_t rounds = HWY_MAX(args.terms / 4, size_t{1});
+  args.prefetch_step =
+      CeilDiv(share, rounds * kTuning.tile_prefetches) * kAlignmentFloats;
+  args.prefetch_apart = rounds * args.prefetch_step;
   args.prefetch = strip.next;
-  args.prefetch_step = CeilDiv(share, CeilDiv(args.terms, 4)) * kLine;
 
   for (size_t column = 0; column < columns; column += tile_columns) {
-    args.b = b + column;
-    args.bias = bias + column;
+    args.b = strip_args.b + column;
+    args.bias = strip_args.bias + column;
     for (size_t tile = 0; tile < tiles; ++tile) {
-      const size_t row = PartBegin(m.rows, tiles, tile);
-      const size_t rows = PartBegin(m.rows, tiles, tile + 1) - row;
-      args.a = m.left.At(row, k0);
-      args.c = c + row * args.c_stride + column;
-      RunTile<kVectors, kMaxRows>(rows, args);
-      args.prefetch += share * kLine;
-    }
-  }
-
-  if (partial && last) {
-    for (size_t r = 0; r < m.rows; ++r) {
-      memcpy(m.out.At(r, column0), m.last_panel + r * kPanelWidth,
-             (m.n - column0) * sizeof(float));
+      const size_t row = PartBegin(all_rows, tiles, tile);
+      args.a = strip_args.a + row * kBlockK;
+      args.c = strip_args.c + row * args.c_stride + column;
+      RunTile<kVectors, kMaxRows>(PartBegin(all_rows, tiles, tile + 1) - row,
+                                  args);
+      args.prefetch += share * kAlignmentFloats;
     }
   }
 }
 
+// The same for kRows rows, whose tile may span several panels.
+template <size_t kVectors, size_t kRows>
+HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
+  const TileArgs strip_args = StripArgs(strip);
+  const size_t columns = StripColumns(strip);
+  const size_t tile_columns = kVectors * hn::Lanes(TileTag());
+  TileArgs args = strip_args;
+  for (size_t column = 0; column < columns; column += tile_columns) {
+    args.b = strip_args.b + column;
+    args.bias = strip_args.bias + column;
+    args.c = strip_args.c + column;
+    Tile<kVectors, kRows, true>(args);
+  }
+}
+
+// Moves a last panel that was computed apart to where it belongs.
+HWY_INLINE void CopyLastPanel(const Matmul& m) {
+  const size_t column0 = (NumPanels(m.n) - 1) * kPanelWidth;
+  for (size_t r = 0; r < m.rows; ++r) {
+    memcpy(m.out.At(r, column0), m.last_panel + r * kPanelWidth,
+           (m.n - column0) * sizeof(float));
+  }
+}
+
 HWY_NOINLINE void RunStrip(const Strip& strip) {
+  const Matmul& m = *strip.matmul;
   constexpr const size_t* kFew = kTuning.few_rows_vectors;
-  const bool together = strip.panels == PanelsAtOnce(strip.matmul->rows);
-  if (together && strip.matmul->rows == 1) {
-    RunStrip<kFew[0], 1>(strip);
-  } else if (together && strip.matmul->rows == 2) {
-    RunStrip<kFew[1], 2>(strip);
-  } else if (together && strip.matmul->rows == 3) {
-    RunStrip<kFew[2], 3>(strip);
-  } else if (together && strip.matmul->rows == 4) {
-    RunStrip<kFew[3], 4>(strip);
+  const bool together = strip.panels == PanelsAtOnce(m.rows);
+  if (together && m.rows == 1) {
+    RunFewRowsStrip<kFew[0], 1>(strip);
+  } else if (together && m.rows == 2) {
+    RunFewRowsStrip<kFew[1], 2>(strip);
+  } else if (together && m.rows == 3) {
+    RunFewRowsStrip<kFew[2], 3>(strip);
+  } else if (together && m.rows == 4) {
+    RunFewRowsStrip<kFew[3], 4>(strip);
   } else {
     RunStrip<kTuning.tile_vectors, kTuning.tile_rows>(strip);
   }
+  const bool last_block = (strip.block + 1) * kBlockK >= m.k;
+  const bool last_panel = (strip.panel + strip.panels) * kPanelWidth > m.n;
+  if (m.last_panel != nullptr && last_block && last_panel) CopyLastPanel(m);
 }
 
 // Calls run(first panel, panels) over [begin, end), as many panels at once as

@@ -25,17 +25,20 @@ enum class Epilogue { kNone, kBias, kBiasRelu };
 // One tile of one block of K. Columns are counted from its first vector; they
 // may span several panels, which are then `panel_stride` floats apart.
 struct TileArgs {
-  const float* a;         // left operand: row r, term k at a[r * kBlockK + k]
-  const float* b;         // first panel: term k at b[k * kPanelWidth]
-  size_t panel_stride;    // unused while the tile stays in one panel
-  size_t terms;           // of this block: 1 to kBlockK
-  float* c;               // totals: row r at c[r * c_stride]
-  size_t c_stride;        // (columns of all panels are adjacent)
-  const float* bias;      // the panel's bias, laid out like one term of b
-  bool first;             // first block: c is written without being read
-  Epilogue epilogue;      // kNone unless this is the last block
-  const float* prefetch;  // a float of the first line to bring into L2
-  size_t prefetch_step;   // floats from one prefetched line to the next
+  const float* a;       // left operand: row r, term k at a[r * kBlockK + k]
+  const float* b;       // first panel: term k at b[k * kPanelWidth]
+  size_t panel_stride;  // unused while the tile stays in one panel
+  size_t terms;         // of this block: 1 to kBlockK
+  float* c;             // totals: row r at c[r * c_stride]
+  size_t c_stride;      // (columns of all panels are adjacent)
+  const float* bias;    // the panel's bias, laid out like one term of b
+  bool first;           // first block: c is written without being read
+  Epilogue epilogue;    // kNone unless this is the last block
+  // What to bring into L2 meanwhile: in each round of four terms, one line at
+  // each of a few pointers, which move on by prefetch_step floats.
+  const float* prefetch;
+  size_t prefetch_step;
+  size_t prefetch_apart;  // floats from pointer to pointer
 };
 
 // The accumulators are named one by one because vectors of SVE and RVV cannot
@@ -63,11 +66,18 @@ struct TileArgs {
     const TileVec a_r = hn::Set(d, a_k[r * kBlockK]); \
     FFNORM_TILE_ROW(FFNORM_MUL_ADD, r)                \
   }
+#define FFNORM_PREFETCH_B(j)                  \
+  if constexpr (kStream && j < kVectors) {    \
+    if (column##j % kAlignmentFloats == 0) {  \
+      PrefetchL2(b_k + at##j + kStreamAhead); \
+    }                                         \
+  }
 // All products of one k: kVectors loads of B, kRows broadcasts of A.
 #define FFNORM_TERM(k)                                   \
   {                                                      \
     const float* HWY_RESTRICT a_k = a + (k);             \
     const float* HWY_RESTRICT b_k = b + (k)*kPanelWidth; \
+    FFNORM_TILE_VECTORS(FFNORM_PREFETCH_B)               \
     FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                   \
     FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)                 \
   }
@@ -92,7 +102,11 @@ struct TileArgs {
 
 // kRows x (kVectors * Lanes) totals take the sum of one block of K, which
 // starts at +0 and takes its terms in ascending order.
-template <size_t kVectors, size_t kRows>
+//
+// kStream: few rows, where reading B is all that takes time, so that it is read
+// ahead in its own panels. (One prefetch for each line: where a line holds
+// several vectors, the first one's.)
+template <size_t kVectors, size_t kRows, bool kStream>
 void Tile(const TileArgs& args) {
   static_assert(kVectors <= kMaxTileVectors && kRows <= kMaxTileRows);
   const TileTag d;
@@ -105,11 +119,19 @@ void Tile(const TileArgs& args) {
   const float* HWY_RESTRICT b = args.b;
   const float* prefetch = args.prefetch;
   size_t left = args.terms;
-  // Four terms a round: one prefetch for each spills with clang 19, and none
-  // loses 11 to 17% at many rows.
+  // Four terms a round: a prefetch in each term spills with clang 19 (57% of
+  // peak), none at all loses 11 to 17% at many rows, and a loop of just as many
+  // as are wanted makes g++ -O3 split this one (6% slower at 24 rows).
   for (; left >= 4; left -= 4) {
-    PrefetchL2(prefetch);
-    prefetch += args.prefetch_step;
+    if constexpr (!kStream) {
+      PrefetchL2(prefetch);
+      PrefetchL2(prefetch + args.prefetch_apart);
+      if constexpr (kTuning.tile_prefetches == 4) {
+        PrefetchL2(prefetch + 2 * args.prefetch_apart);
+        PrefetchL2(prefetch + 3 * args.prefetch_apart);
+      }
+      prefetch += args.prefetch_step;
+    }
     FFNORM_TERM(0)
     FFNORM_TERM(1)
     FFNORM_TERM(2)
@@ -132,24 +154,27 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_DECLARE_ROW
 #undef FFNORM_PANEL
 #undef FFNORM_LOAD_B
+#undef FFNORM_PREFETCH_B
 #undef FFNORM_MUL_ADD
 #undef FFNORM_MUL_ADD_ROW
 #undef FFNORM_TERM
 #undef FFNORM_FINISH
 #undef FFNORM_FINISH_ROW
 
-template <size_t kVectors, size_t... kHeights>
+template <size_t kVectors, bool kStream, size_t... kHeights>
 HWY_INLINE void TileOfHeight(size_t rows, const TileArgs& args,
                              std::index_sequence<kHeights...>) {
   using TileFunction = void (*)(const TileArgs&);
-  static constexpr TileFunction kTiles[] = {&Tile<kVectors, kHeights + 1>...};
+  static constexpr TileFunction kTiles[] = {
+      &Tile<kVectors, kHeights + 1, kStream>...};
   kTiles[rows - 1](args);
 }
 
 // The tile for `rows` rows, 1 to kMaxRows.
 template <size_t kVectors, size_t kMaxRows>
 HWY_INLINE void RunTile(size_t rows, const TileArgs& args) {
-  TileOfHeight<kVectors>(rows, args, std::make_index_sequence<kMaxRows>());
+  TileOfHeight<kVectors, false>(rows, args,
+                                std::make_index_sequence<kMaxRows>());
 }
 
 }  // namespace
