@@ -42,7 +42,7 @@ constexpr CpuLevel kCpuLevel = HWY_TARGET == HWY_AVX3    ? kCpuAvx3
                                                          : kCpuBaseline;
 
 constexpr ffnorm_target kTarget = {
-    HWY_STR(HWY_NAMESPACE) + 2,  // without "N_"
+    &HWY_STR(HWY_NAMESPACE)[2],  // without "N_"
     HWY_NATIVE_FMA ? FFNORM_FUSED : FFNORM_UNFUSED,
     kCpuLevel,
     kTuning.tile_rows,
