@@ -8,31 +8,34 @@
  * This header is the whole public surface, in C99. kernels/CONTRACT.md defines
  * every result bit for bit.
  *
- * One run, in order:
- *     ffnorm_default_params -> fill in the pointers
- *     ffnorm_packed_bytes, ffnorm_pack      once per set of weights; the
- * originals may be freed afterwards ffnorm_open                           once
- * per process and packed block ffnorm_workspace_bytes                once per
- * largest (rows, threads) ffnorm_forward                        as often as
- * wanted
+ * In order:
+ *
+ *     ffnorm_default_params    then fill in the pointers
+ *     ffnorm_packed_bytes
+ *     ffnorm_pack              once for a set of weights, which may then be
+ *                              freed
+ *     ffnorm_open              once for each packed block
+ *     ffnorm_workspace_bytes   once, for the largest rows and threads
+ *     ffnorm_forward           as often as wanted
  *
  * Rules for every function here:
- *   - Sizes and strides count floats (strides: from one row to the next); sizes
- * that end in `_bytes` count bytes.
- *   - float pointers need the alignment of a float (4 bytes), workspace and
- * packed memory FFNORM_ALIGNMENT bytes.
+ *
+ *   - Sizes and strides count floats, strides from one row to the next. Sizes
+ *     that end in `_bytes` count bytes.
+ *   - float pointers need the alignment of a float (4 bytes), workspaces and
+ *     packed memory that of FFNORM_ALIGNMENT.
  *   - Memory belongs to the caller. Nothing is read or written outside the
- * elements named by shape and stride, and nothing is kept after the call
- * returns, but for the packed memory that a ffnorm_block points to.
- *   - Arguments are checked in every build, before anything is written: on any
- * status but FFNORM_OK all outputs are as they were.
+ *     elements that shape and stride name, and nothing is kept after a call
+ *     returns, but for the packed memory that an ffnorm_block points to.
+ *   - Arguments are checked in every build, before anything is written: with
+ *     any status but FFNORM_OK all outputs are as they were.
  *   - No call allocates, locks, creates a thread, throws, aborts, prints, or
- * changes global state or the floating-point environment. The only state read
- * is the CPU and, where a target is left to default, the environment variable
- * FFNORM_TARGET.
+ *     changes global state or the floating-point environment. All that is read
+ *     is the CPU and, where a target is left to default, the environment
+ *     variable FFNORM_TARGET.
  *   - Calls may run at the same time in any number of threads, provided that
- * their outputs and workspaces do not overlap. Packed blocks are read only and
- * may be shared.
+ *     their outputs and workspaces do not overlap. Packed blocks are read only
+ *     and may be shared.
  */
 #ifndef FFNORM_FFNORM_H_
 #define FFNORM_FFNORM_H_
@@ -62,32 +65,30 @@ extern "C" {
  * FFNORM_VERSION). */
 const char* ffnorm_version(void);
 
-/* ---- Status
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- Status ------------------------------------------------------------- */
 
 typedef enum ffnorm_status {
   FFNORM_OK = 0,
-  FFNORM_INVALID_ARGUMENT = 1, /* NULL, misaligned, overlapping, zero-sized or
-                                  out-of-range argument */
-  FFNORM_UNSUPPORTED = 2, /* target unknown or not on this CPU; newer format
-                             version; big-endian machine */
-  FFNORM_CORRUPT =
-      3, /* the memory does not hold a whole, unchanged packed block */
-  FFNORM_SIZE_OVERFLOW = 4, /* a size does not fit in size_t */
-  FFNORM_MEMORY_TOO_SMALL =
-      5, /* packed memory smaller than ffnorm_packed_bytes */
-  FFNORM_WORKSPACE_TOO_SMALL =
-      6, /* workspace missing, or smaller than ffnorm_workspace_bytes for these
-            arguments */
+  /* An argument is NULL, misaligned, overlapping, zero or out of range. */
+  FFNORM_INVALID_ARGUMENT = 1,
+  /* The target is unknown or not on this CPU; the packed block is of another
+   * format version; or the machine is big-endian. */
+  FFNORM_UNSUPPORTED = 2,
+  /* The memory does not hold a whole, unchanged packed block. */
+  FFNORM_CORRUPT = 3,
+  /* A size does not fit in size_t. */
+  FFNORM_SIZE_OVERFLOW = 4,
+  /* Packed memory is smaller than ffnorm_packed_bytes. */
+  FFNORM_MEMORY_TOO_SMALL = 5,
+  /* The workspace is missing, or smaller than ffnorm_workspace_bytes. */
+  FFNORM_WORKSPACE_TOO_SMALL = 6,
 } ffnorm_status;
 
 /* One line of English, without a line end; never NULL, also for values that are
  * no status. */
 const char* ffnorm_status_string(ffnorm_status status);
 
-/* ---- Targets: the instruction sets that the library was built for
- * ------------------------------------------------ */
+/* ---- Targets: the instruction sets that the library was built for -------- */
 
 /* One instruction set's kernels. Immutable; lives as long as the program. */
 typedef struct ffnorm_target ffnorm_target;
@@ -100,8 +101,10 @@ size_t ffnorm_targets(const ffnorm_target** targets, size_t capacity);
 
 /* Finds a target by name ("AVX3", "AVX2", "SSE4", "SSSE3", "NEON", ...; case
  * matters). A NULL name means the one that the environment variable
- * FFNORM_TARGET names or, without it, the best one. FFNORM_UNSUPPORTED: there
- * is no such target in this build, or this CPU cannot run it. */
+ * FFNORM_TARGET names or, without it, the best one.
+ *
+ * FFNORM_UNSUPPORTED: this build has no such target, or this CPU cannot run it.
+ */
 ffnorm_status ffnorm_find_target(const char* name,
                                  const ffnorm_target** target);
 
@@ -114,23 +117,22 @@ size_t ffnorm_target_vector_bytes(const ffnorm_target* target);
 /* How a target's matmuls round a multiply-add. All targets of one class give
  * the same bits. */
 typedef enum ffnorm_class {
-  FFNORM_UNFUSED =
-      0,            /* a * w rounded, then added and rounded (SSE4 and below) */
-  FFNORM_FUSED = 1, /* one rounding: fma (AVX2 and up, NEON, SVE, RVV) */
+  /* a * w is rounded, then the sum is: SSE4 and below. */
+  FFNORM_UNFUSED = 0,
+  /* One rounding, fma: AVX2 and up, NEON, SVE, RVV. */
+  FFNORM_FUSED = 1,
 } ffnorm_class;
 
 /* FFNORM_UNFUSED for NULL. */
 ffnorm_class ffnorm_target_class(const ffnorm_target* target);
 
-/* ---- Weights
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Weights ------------------------------------------------------------ */
 
 typedef enum ffnorm_layout {
-  FFNORM_IN_OUT =
-      0, /* Flax, JAX: w1 is (d_model, d_ff), w2 is (d_ff, d_model) */
-  FFNORM_OUT_IN =
-      1, /* PyTorch nn.Linear: w1 is (d_ff, d_model), w2 is (d_model, d_ff) */
+  /* Flax, JAX: w1 is (d_model, d_ff), w2 is (d_ff, d_model). */
+  FFNORM_IN_OUT = 0,
+  /* PyTorch nn.Linear: w1 is (d_ff, d_model), w2 is (d_model, d_ff). */
+  FFNORM_OUT_IN = 1,
 } ffnorm_layout;
 
 /* The parameters of one block as a model has them; start from
@@ -139,15 +141,15 @@ typedef struct ffnorm_params {
   size_t d_model;       /* >= 1 */
   size_t d_ff;          /* >= 1 */
   ffnorm_layout layout; /* of w1 and w2 */
-  float epsilon;        /* added to the variance; finite, >= 0 */
+  float epsilon;        /* added to the variance: finite, >= 0 */
   const float* w1;      /* required */
-  size_t w1_stride; /* from one row of w1 to the next; 0: rows are contiguous */
-  const float* b1;  /* (d_ff), or NULL: no bias */
-  const float* w2;  /* required */
-  size_t w2_stride; /* as w1_stride */
-  const float* b2;  /* (d_model), or NULL: no bias */
-  const float* scale;  /* LayerNorm scale (gamma), (d_model), or NULL: none */
-  const float* offset; /* LayerNorm offset (beta), (d_model), or NULL: none */
+  size_t w1_stride;     /* from one row of w1 to the next; 0: contiguous */
+  const float* b1;      /* (d_ff), or NULL: no bias */
+  const float* w2;      /* required */
+  size_t w2_stride;     /* as w1_stride */
+  const float* b2;      /* (d_model), or NULL: no bias */
+  const float* scale;   /* of LayerNorm (gamma): (d_model), or NULL: none */
+  const float* offset;  /* of LayerNorm (beta): (d_model), or NULL: none */
 } ffnorm_params;
 
 /* These sizes, FFNORM_IN_OUT, FFNORM_DEFAULT_EPSILON, contiguous rows, all
@@ -155,7 +157,9 @@ typedef struct ffnorm_params {
 ffnorm_params ffnorm_default_params(size_t d_model, size_t d_ff);
 
 /* How many bytes ffnorm_pack writes for these sizes; pointers in params are not
- * read. FFNORM_INVALID_ARGUMENT, FFNORM_SIZE_OVERFLOW. */
+ * read.
+ *
+ * FFNORM_INVALID_ARGUMENT, FFNORM_SIZE_OVERFLOW. */
 ffnorm_status ffnorm_packed_bytes(const ffnorm_params* params, size_t* bytes);
 
 /* Writes the parameters as a packed block to `memory`, of `bytes` bytes (at
@@ -163,8 +167,10 @@ ffnorm_status ffnorm_packed_bytes(const ffnorm_params* params, size_t* bytes);
  * position independent and the same on every target, so it may be stored,
  * moved, memory-mapped and shared between processes and machines (little-endian
  * ones). It holds copies: later changes of the originals do not show. The
- * memory must not overlap a parameter. FFNORM_INVALID_ARGUMENT,
- * FFNORM_UNSUPPORTED, FFNORM_SIZE_OVERFLOW, FFNORM_MEMORY_TOO_SMALL. */
+ * memory must not overlap a parameter.
+ *
+ * FFNORM_INVALID_ARGUMENT, FFNORM_UNSUPPORTED, FFNORM_SIZE_OVERFLOW,
+ * FFNORM_MEMORY_TOO_SMALL. */
 ffnorm_status ffnorm_pack(const ffnorm_params* params, void* memory,
                           size_t bytes);
 
@@ -184,6 +190,7 @@ typedef struct ffnorm_block {
  * `target` (NULL: the default, see ffnorm_find_target). Checks each header
  * field and all sizes, in constant time; values are taken on trust
  * (ffnorm_verify reads them all).
+ *
  * FFNORM_INVALID_ARGUMENT (also: memory not aligned), FFNORM_UNSUPPORTED,
  * FFNORM_CORRUPT. */
 ffnorm_status ffnorm_open(const void* memory, size_t bytes,
@@ -193,37 +200,39 @@ ffnorm_status ffnorm_open(const void* memory, size_t bytes,
  * it. */
 ffnorm_status ffnorm_verify(const void* memory, size_t bytes);
 
-/* ---- Running
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- Running ------------------------------------------------------------ */
 
 /* One task of a parallel_for: does part `index` of the work that `context`
  * describes. */
 typedef void (*ffnorm_task)(void* context, size_t index);
 
-/* The caller's pool: calls task(context, i) exactly once for each i in [0,
- * tasks), in any order, in any threads, at the same time or one after another,
- * and returns when all have returned; what they wrote is then visible to the
- * thread that called. It may be called several times in one forward call. */
+/* The caller's pool: calls task(context, i) exactly once for each i from 0 to
+ * tasks - 1, in any order, in any threads, at the same time or one after
+ * another, and returns when all have returned; what they wrote is then visible
+ * to the thread that called. One forward may call it several times, and so may
+ * a task of the same pool. */
 typedef void (*ffnorm_parallel_for)(void* pool, size_t tasks, ffnorm_task task,
                                     void* context);
 
 /* What a call may use. The same bits come out whatever is in it. */
 typedef struct ffnorm_exec {
-  void* workspace; /* ffnorm_workspace_bytes bytes; contents need not be
-                      initialized, and mean nothing afterwards */
+  /* At least ffnorm_workspace_bytes, aligned to FFNORM_ALIGNMENT. Contents need
+   * not be initialized, and mean nothing after the call. */
+  void* workspace;
   size_t workspace_bytes;
-  ffnorm_parallel_for
-      parallel_for; /* NULL: the calling thread does everything */
-  void* pool;       /* handed to parallel_for */
-  size_t threads;   /* how many tasks to cut the work into; 0 is taken as 1, and
-                       so is anything without parallel_for */
+  /* NULL: the calling thread does everything. */
+  ffnorm_parallel_for parallel_for;
+  void* pool; /* handed to parallel_for */
+  /* How many tasks to cut the work into. 0 is taken as 1, and so is every
+   * number without a parallel_for. */
+  size_t threads;
 } ffnorm_exec;
 
 /* The workspace that forward and dense need for up to `rows` rows and `threads`
- * tasks. It does not grow further with rows past a few hundred a thread. Never
- * less for more rows or more threads. FFNORM_INVALID_ARGUMENT,
- * FFNORM_SIZE_OVERFLOW. */
+ * tasks (0 is taken as 1). It never shrinks as either grows, and past a few
+ * hundred rows a task it no longer grows.
+ *
+ * FFNORM_INVALID_ARGUMENT, FFNORM_SIZE_OVERFLOW. */
 ffnorm_status ffnorm_workspace_bytes(const ffnorm_block* block, size_t rows,
                                      size_t threads, size_t* bytes);
 
@@ -232,25 +241,28 @@ typedef enum ffnorm_order {
   FFNORM_POST_LN = 1, /* y = LN(x + FFN(x)) */
 } ffnorm_order;
 
-/* y = the block of x, in the given order. x and y are (rows, d_model) with
- * strides of at least d_model. y == x with the same stride is allowed; any
- * other overlap of an element of y with one of x, or of either with the
- * workspace, or of y with the packed block, is an error. rows == 0 does nothing
- * and allows NULL everywhere but block. Row i of y depends on row i of x and
- * the block alone: a row with NaN or Inf leaves the others as they are.
+/* y = the block of x, in the given order. x and y are (rows, d_model), their
+ * strides at least d_model.
+ *
+ * y == x with the same stride is allowed. It is an error if an element of y
+ * overlaps another one of x, or if the workspace overlaps x, y or the packed
+ * block, or y the packed block. rows == 0 does nothing, and then x, y and exec
+ * may be NULL.
+ *
+ * Row i of y depends on row i of x and on the block alone: a row with a NaN or
+ * an Inf leaves the others as they are.
+ *
  * FFNORM_INVALID_ARGUMENT, FFNORM_SIZE_OVERFLOW, FFNORM_WORKSPACE_TOO_SMALL. */
 ffnorm_status ffnorm_forward(const ffnorm_block* block, ffnorm_order order,
                              size_t rows, const float* x, size_t x_stride,
                              float* y, size_t y_stride,
                              const ffnorm_exec* exec);
 
-/* ---- The stages alone
- * ---------------------------------------------------------------------------------------------
- */
+/* ---- The stages alone --------------------------------------------------- */
 
-/* y = LN(x), row by row: x and y (rows, d_model), y == x with the same stride
- * allowed, scale and offset (d_model) or NULL. target NULL: the default. To
- * split rows over threads, call it on parts. */
+/* y = LN(x), row by row. x and y are (rows, d_model), y == x with the same
+ * stride allowed; scale and offset (d_model) or NULL, apart from y. target
+ * NULL: the default. To share rows among threads, call it on parts. */
 ffnorm_status ffnorm_layer_norm(const ffnorm_target* target, size_t d_model,
                                 float epsilon, const float* scale,
                                 const float* offset, size_t rows,
@@ -281,8 +293,7 @@ ffnorm_status ffnorm_residual_add(const ffnorm_target* target, size_t d_model,
                                   const float* v, size_t v_stride, float* y,
                                   size_t y_stride);
 
-/* ---- The scalar reference: the definition of every result, bit for bit
- * --------------------------------------------- */
+/* ---- The scalar reference: the definition of every result, bit for bit --- */
 
 /* Plain loops over the caller's own arrays, in the order that
  * kernels/CONTRACT.md fixes. A target's results equal those of its class
