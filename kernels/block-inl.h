@@ -36,20 +36,13 @@ struct BlockCall {
   size_t d_ff;
   Layer layer1;
   Layer layer2;
-  const float* scale;
-  const float* offset;
+  NormParams norm;
   RowBlocks cut;      // where rows are shared
   Counter* counters;  // one for each phase
   float* buffers;     // a slot for each task, or one for all
   RowBuffers slot;
   size_t totals_stride;
 };
-
-HWY_INLINE void LayerNormRowOf(const BlockCall& call, const float* x,
-                               const BlockedRows& out) {
-  LayerNormRow(x, call.d_model, call.args->block->epsilon, call.scale,
-               call.offset, out);
-}
 
 // First stage: `rows` rows of x, normalized for Pre-LN, as a left panel.
 HWY_INLINE void RowsToLeftPanel(const BlockCall& call, const float* x,
@@ -59,10 +52,7 @@ HWY_INLINE void RowsToLeftPanel(const BlockCall& call, const float* x,
     CopyToLeftPanel(x, x_stride, rows, call.d_model, left);
     return;
   }
-  for (size_t r = 0; r < rows; ++r) {
-    const BlockedRows out = {left.At(r, 0), left.row_stride, left.block_stride};
-    LayerNormRowOf(call, x + r * x_stride, out);
-  }
+  LayerNormRows(call.norm, x, x_stride, rows, left);
 }
 
 // Last stage for Pre-LN: y = x + v.
@@ -83,9 +73,9 @@ HWY_INLINE void TotalsToPostLn(const BlockCall& call, size_t row, size_t rows,
   for (size_t r = 0; r < rows; ++r) {
     float* v = totals + r * call.totals_stride;
     ResidualAddRow(args.x + (row + r) * args.x_stride, v, call.d_model, v);
-    LayerNormRowOf(call, v,
-                   RowMajor(args.y + (row + r) * args.y_stride, args.y_stride));
   }
+  LayerNormRows(call.norm, totals, call.totals_stride, rows,
+                RowMajor(args.y + row * args.y_stride, args.y_stride));
 }
 
 // ---- Rows shared: a block of rows passes through everything -----------------
@@ -201,8 +191,8 @@ void Forward(const ForwardArgs& args) {
   call.d_ff = block.d_ff;
   call.layer1 = LayerOf(block, FFNORM_DENSE_1);
   call.layer2 = LayerOf(block, FFNORM_DENSE_2);
-  call.scale = packed + layout.scale;
-  call.offset = packed + layout.offset;
+  call.norm = {block.d_model, block.epsilon, packed + layout.scale,
+               packed + layout.offset};
   call.totals_stride = TotalsStride(block.d_model);
   call.counters = static_cast<Counter*>(args.exec->workspace);
   for (size_t i = 0; i < kMaxPhases; ++i) call.counters[i].Reset();

@@ -20,6 +20,17 @@ inline bool InBinary32Range(float variance_plus_epsilon) {
          variance_plus_epsilon <= FLT_MAX;
 }
 
+// What stands for a block of a missing scale or offset: they change no bit of a
+// product or sum (+0 would, of -0).
+struct Repeated {
+  float values[kBlockK];
+  constexpr explicit Repeated(float value) : values() {
+    for (float& v : values) v = value;
+  }
+};
+constexpr Repeated kNoScale(1.0f);
+constexpr Repeated kNoOffset(-0.0f);
+
 // The sum of n terms in 64 lanes that start at +0, folded by a fixed tree.
 template <typename T, class Term>
 T FoldRef(size_t n, const Term& term) {

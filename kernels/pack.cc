@@ -9,6 +9,7 @@
 #include "ffnorm/ffnorm.h"
 #include "kernels/check.h"
 #include "kernels/dense_ref.h"
+#include "kernels/layer_norm_ref.h"
 #include "kernels/packed.h"
 #include "kernels/shape.h"
 #include "kernels/target.h"
@@ -171,8 +172,10 @@ ffnorm_status ffnorm_pack(const ffnorm_params* params, void* memory,
   }
 
   float* floats = static_cast<float*>(memory);
-  PackVector(params->scale, params->d_model, 1.0f, floats + layout.scale);
-  PackVector(params->offset, params->d_model, -0.0f, floats + layout.offset);
+  PackVector(params->scale, params->d_model, kNoScale.values[0],
+             floats + layout.scale);
+  PackVector(params->offset, params->d_model, kNoOffset.values[0],
+             floats + layout.offset);
   const bool finite1 =
       PackPanels(LayerWeights(*params, FFNORM_DENSE_1), floats + layout.w1);
   const bool finite2 =
