@@ -112,8 +112,10 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 }
 
 // The same for kRows rows, whose tile may span several panels.
-template <size_t kVectors, size_t kRows>
+template <size_t kRows>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
+  constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
+  constexpr size_t kAhead = kTuning.few_rows_ahead[kRows - 1];
   const TileArgs strip_args = StripArgs(strip);
   const size_t columns = StripColumns(strip);
   const size_t tile_columns = kVectors * hn::Lanes(TileTag());
@@ -122,7 +124,7 @@ HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
     args.b = strip_args.b + column;
     args.bias = strip_args.bias + column;
     args.c = strip_args.c + column;
-    Tile<kVectors, kRows, true>(args);
+    Tile<kVectors, kRows, kAhead>(args);
   }
 }
 
@@ -137,16 +139,15 @@ HWY_INLINE void CopyLastPanel(const Matmul& m) {
 
 HWY_NOINLINE void RunStrip(const Strip& strip) {
   const Matmul& m = *strip.matmul;
-  constexpr const size_t* kFew = kTuning.few_rows_vectors;
   const bool together = strip.panels == PanelsAtOnce(m.rows);
   if (together && m.rows == 1) {
-    RunFewRowsStrip<kFew[0], 1>(strip);
+    RunFewRowsStrip<1>(strip);
   } else if (together && m.rows == 2) {
-    RunFewRowsStrip<kFew[1], 2>(strip);
+    RunFewRowsStrip<2>(strip);
   } else if (together && m.rows == 3) {
-    RunFewRowsStrip<kFew[2], 3>(strip);
+    RunFewRowsStrip<3>(strip);
   } else if (together && m.rows == 4) {
-    RunFewRowsStrip<kFew[3], 4>(strip);
+    RunFewRowsStrip<4>(strip);
   } else {
     RunStrip<kTuning.tile_vectors, kTuning.tile_rows>(strip);
   }

@@ -66,11 +66,11 @@ struct TileArgs {
     const TileVec a_r = hn::Set(d, a_k[r * kBlockK]); \
     FFNORM_TILE_ROW(FFNORM_MUL_ADD, r)                \
   }
-#define FFNORM_PREFETCH_B(j)                  \
-  if constexpr (kStream && j < kVectors) {    \
-    if (column##j % kAlignmentFloats == 0) {  \
-      PrefetchL2(b_k + at##j + kStreamAhead); \
-    }                                         \
+#define FFNORM_PREFETCH_B(j)                                             \
+  if constexpr (kAhead != 0 && kAhead != kNextWeights && j < kVectors) { \
+    if (column##j % kAlignmentFloats == 0) {                             \
+      PrefetchL2(b_k + at##j + kAhead * kAlignmentFloats);               \
+    }                                                                    \
   }
 // All products of one k: kVectors loads of B, kRows broadcasts of A.
 #define FFNORM_TERM(k)                                   \
@@ -103,10 +103,12 @@ struct TileArgs {
 // kRows x (kVectors * Lanes) totals take the sum of one block of K, which
 // starts at +0 and takes its terms in ascending order.
 //
-// kStream: few rows, where reading B is all that takes time, so that it is read
-// ahead in its own panels. (One prefetch for each line: where a line holds
-// several vectors, the first one's.)
-template <size_t kVectors, size_t kRows, bool kStream>
+// kAhead: for few rows, where reading B is all that takes time, how many lines
+// ahead it is prefetched in its own panels (one prefetch for each line: where a
+// line holds several vectors, the first one's). kNextWeights: for more rows,
+// what args.prefetch says instead.
+constexpr size_t kNextWeights = ~size_t{0};
+template <size_t kVectors, size_t kRows, size_t kAhead>
 void Tile(const TileArgs& args) {
   static_assert(kVectors <= kMaxTileVectors && kRows <= kMaxTileRows);
   const TileTag d;
@@ -123,7 +125,7 @@ void Tile(const TileArgs& args) {
   // peak), none at all loses 11 to 17% at many rows, and a loop of just as many
   // as are wanted makes g++ -O3 split this one (6% slower at 24 rows).
   for (; left >= 4; left -= 4) {
-    if constexpr (!kStream) {
+    if constexpr (kAhead == kNextWeights) {
       PrefetchL2(prefetch);
       PrefetchL2(prefetch + args.prefetch_apart);
       if constexpr (kTuning.tile_prefetches == 4) {
@@ -161,20 +163,19 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_FINISH
 #undef FFNORM_FINISH_ROW
 
-template <size_t kVectors, bool kStream, size_t... kHeights>
+template <size_t kVectors, size_t... kHeights>
 HWY_INLINE void TileOfHeight(size_t rows, const TileArgs& args,
                              std::index_sequence<kHeights...>) {
   using TileFunction = void (*)(const TileArgs&);
   static constexpr TileFunction kTiles[] = {
-      &Tile<kVectors, kHeights + 1, kStream>...};
+      &Tile<kVectors, kHeights + 1, kNextWeights>...};
   kTiles[rows - 1](args);
 }
 
 // The tile for `rows` rows, 1 to kMaxRows.
 template <size_t kVectors, size_t kMaxRows>
 HWY_INLINE void RunTile(size_t rows, const TileArgs& args) {
-  TileOfHeight<kVectors, false>(rows, args,
-                                std::make_index_sequence<kMaxRows>());
+  TileOfHeight<kVectors>(rows, args, std::make_index_sequence<kMaxRows>());
 }
 
 }  // namespace

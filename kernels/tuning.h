@@ -15,17 +15,16 @@ constexpr size_t kMaxTileRows = 14;
 // once so that enough loads are under way.
 constexpr size_t kMaxFewRows = 4;
 
-// How far ahead, in floats, those tiles prefetch in each panel.
-constexpr size_t kStreamAhead = 64 * 16;
-
 struct Tuning {
   // Register tile for many rows: vectors side by side x rows (MR). Accumulators
   // must hide two FMA ports x 4 cycles, and fit the registers beside the
   // vectors of B and a broadcast.
   size_t tile_vectors;
   size_t tile_rows;
-  // Vectors side by side in the tile for 1, 2, 3 and 4 rows.
+  // Vectors side by side in the tile for 1, 2, 3 and 4 rows, and how many lines
+  // it prefetches ahead in each panel that it reads; 0 leaves it to the CPU.
   size_t few_rows_vectors[kMaxFewRows];
+  size_t few_rows_ahead[kMaxFewRows];
   // Lines of the next weights that a tile of many rows prefetches in four
   // terms: 2 or 4. Four are a line each 14 cycles on AVX-512, 6 on AVX2.
   size_t tile_prefetches;
@@ -34,15 +33,30 @@ struct Tuning {
   size_t block_rows;
 };
 
-//                               tile    1  2  3  4 rows  prefetches  MC
-// AVX-512, 32 registers: 28 accumulators + 2 of B + 1.
-constexpr Tuning kTuningAvx3 = {2, 14, {8, 8, 8, 4}, 4, 112};
-// AVX2, 16 registers: 12 accumulators + 2 of B + 1.
-constexpr Tuning kTuningAvx2 = {2, 6, {8, 4, 4, 2}, 2, 48};
+//              tile  vectors for 1-4 rows  lines ahead  prefetches  MC
+
+// AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
+// Emerald Rapids, (512,2048): 14x32 and 12x32 tie at 128 rows, 6x64 is worse at
+// 16; 4 panels at once and 32 to 64 lines ahead give .96 of the read bandwidth
+// at one row.
+constexpr Tuning kTuningAvx3 = {2, 14, {8, 8, 8, 4}, {64, 64, 64, 64}, 4, 112};
+
+// AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
+// peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3;
+// with weights in L3 4 x 3 is 5 to 10% slower. One and two rows read two panels
+// at once, two rows although their 16 accumulators spill: from memory .80 of
+// the read bandwidth against .62 with one panel, from L3 the same. For these
+// the CPU's own prefetch is enough (one row from memory: .89 against .81 with
+// 64 lines ahead); three and four rows gain 10 and 20%.
+constexpr Tuning kTuningAvx2 = {2, 6, {8, 8, 4, 2}, {0, 0, 64, 64}, 2, 48};
+
 // SSE, 16 registers, no FMA: the product needs one more.
-constexpr Tuning kTuningSse = {2, 6, {8, 4, 4, 2}, 2, 48};
-// NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1.
-constexpr Tuning kTuning32Registers = {4, 6, {8, 4, 4, 4}, 2, 48};
+constexpr Tuning kTuningSse = {2, 6, {8, 4, 4, 2}, {64, 64, 64, 64}, 2, 48};
+
+// NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
+// on a machine.
+constexpr Tuning kTuning32Registers = {4, 6, {8, 4, 4, 4}, {64, 64, 64, 64},
+                                       2, 48};
 
 // Up to so many rows a single task computes whole columns, hidden layer first;
 // more rows go through both matmuls a block of d_ff at a time.
