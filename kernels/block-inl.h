@@ -170,8 +170,10 @@ void BlockColumns(BlockCall* call, size_t tasks) {
   const ForwardArgs& args = *call->args;
   RowsToLeftPanel(*call, args.x, args.rows,
                   LeftPanel(call->buffers, args.rows));
-  RunTasks(*args.exec, tasks, &BlockColumnsTask1, call);
-  RunTasks(*args.exec, tasks, &BlockColumnsTask2, call);
+  RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_ff)),
+           &BlockColumnsTask1, call);
+  RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_model)),
+           &BlockColumnsTask2, call);
   if (args.order == FFNORM_POST_LN) {
     TotalsToPostLn(*call, 0, args.rows, call->buffers + call->slot.totals);
   }

@@ -60,7 +60,7 @@ template <class Finish>
 HWY_INLINE void ShareColumns(const Matmul& matmul, Counter* counter,
                              const Finish& finish) {
   const size_t panels = NumPanels(matmul.n);
-  const size_t shares = CeilDiv(panels, kPanelsPerShare);
+  const size_t shares = ColumnShares(matmul.n);
   for (size_t share; (share = counter->Take()) < shares;) {
     const size_t begin = share * kPanelsPerShare;
     const size_t end = HWY_MIN(begin + kPanelsPerShare, panels);
@@ -148,7 +148,8 @@ void Dense(const DenseArgs& args) {
     call.left = LeftPanel(buffers, args.rows);
     CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
     call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
-    RunTasks(*args.exec, tasks, &DenseColumnsTask, &call);
+    RunTasks(*args.exec, MinOf(tasks, ColumnShares(call.layer.n)),
+             &DenseColumnsTask, &call);
   } else {
     call.cut = CutRows(target, args.rows, tasks);
     RowBuffers slot = {};

@@ -13,9 +13,17 @@
 namespace ffnorm {
 namespace {
 
+inline size_t MinOf(size_t a, size_t b) { return a < b ? a : b; }
+inline size_t MaxOf(size_t a, size_t b) { return a < b ? b : a; }
+
 // The most panels that a tile reads at once. Tasks that share columns get a
 // multiple of it, so that no tile spans two blocks of a left panel.
 constexpr size_t kPanelsPerShare = 4;
+
+// Columns of a matmul are handed out in shares of some panels.
+inline size_t ColumnShares(size_t n) {
+  return CeilDiv(NumPanels(n), kPanelsPerShare);
+}
 
 // The most rows for which tasks share columns instead of rows.
 inline size_t MaxSharedRows(const ffnorm_target& target, size_t tasks) {
@@ -53,9 +61,9 @@ inline RowBlocks CutRows(const ffnorm_target& target, size_t rows,
   cut.rows = rows;
   cut.tiles = CeilDiv(rows, target.tile_rows);
   // Equal shares for all tasks, where there is a tile for each.
-  const size_t blocks =
-      RoundUp(CeilDiv(cut.tiles, TilesPerBlock(target)), tasks);
-  cut.blocks = blocks < cut.tiles ? blocks : cut.tiles;
+  const size_t blocks = RoundUp(CeilDiv(cut.tiles, TilesPerBlock(target)),
+                                MinOf(tasks, cut.tiles));
+  cut.blocks = MinOf(blocks, cut.tiles);
   return cut;
 }
 
@@ -87,9 +95,6 @@ inline bool RowBuffersOf(size_t rows, size_t d_model, size_t hidden_columns,
 // One counter for each phase of a call, at the start of the workspace.
 constexpr size_t kMaxPhases = 2;
 constexpr size_t kCounterBytes = kMaxPhases * sizeof(Counter);
-
-inline size_t MinOf(size_t a, size_t b) { return a < b ? a : b; }
-inline size_t MaxOf(size_t a, size_t b) { return a < b ? b : a; }
 
 // Enough for every call with up to so many rows (>= 1) and tasks (>= 1): it
 // takes the larger of both ways to share, and never shrinks as either grows.

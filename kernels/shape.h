@@ -27,7 +27,10 @@ constexpr size_t kPanelsPerBlock = kBlockK / kPanelWidth;
 constexpr size_t kAlignment = 64;
 constexpr size_t kAlignmentFloats = kAlignment / sizeof(float);
 
-constexpr size_t CeilDiv(size_t a, size_t b) { return (a + b - 1) / b; }
+// No sum here that could wrap.
+constexpr size_t CeilDiv(size_t a, size_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 constexpr size_t RoundUp(size_t a, size_t b) { return CeilDiv(a, b) * b; }
 
 // Products and sums that say when they do not fit: false leaves *out alone.
