@@ -81,6 +81,15 @@ struct TileArgs {
     FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                   \
     FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)                 \
   }
+#define FFNORM_PREFETCH_C(r, j)                                         \
+  if constexpr (j < kVectors) {                                         \
+    if (column##j % kAlignmentFloats == 0) PrefetchL1(c_r + column##j); \
+  }
+#define FFNORM_PREFETCH_C_ROW(r)                   \
+  if constexpr (r < kRows) {                       \
+    const float* c_r = args.c + r * args.c_stride; \
+    FFNORM_TILE_ROW(FFNORM_PREFETCH_C, r)          \
+  }
 #define FFNORM_FINISH(r, j)                                                   \
   if constexpr (j < kVectors) {                                               \
     float* c_j = c_r + column##j;                                             \
@@ -116,6 +125,9 @@ void Tile(const TileArgs& args) {
   const TileVec zero = hn::Zero(d);
   FFNORM_TILE_ROWS(FFNORM_DECLARE_ROW)
   FFNORM_TILE_VECTORS(FFNORM_PANEL)
+
+  // The totals were last touched a whole pass over the weights ago.
+  FFNORM_TILE_ROWS(FFNORM_PREFETCH_C_ROW)
 
   const float* HWY_RESTRICT a = args.a;
   const float* HWY_RESTRICT b = args.b;
@@ -160,6 +172,8 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_MUL_ADD
 #undef FFNORM_MUL_ADD_ROW
 #undef FFNORM_TERM
+#undef FFNORM_PREFETCH_C
+#undef FFNORM_PREFETCH_C_ROW
 #undef FFNORM_FINISH
 #undef FFNORM_FINISH_ROW
 

@@ -39,7 +39,9 @@ constexpr size_t kMaxTileLanes = kPanelWidth;
 using TileTag = hn::CappedTag<float, kMaxTileLanes>;
 using TileVec = hn::Vec<TileTag>;
 
-// Into L2. hwy::Prefetch would be into L1, where two panels do not fit.
+HWY_INLINE void PrefetchL1(const float* p) { __builtin_prefetch(p, 0, 3); }
+
+// For weights: two panels do not fit in L1.
 HWY_INLINE void PrefetchL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
 }  // namespace
