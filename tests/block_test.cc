@@ -5,7 +5,9 @@
 #include <stdint.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -137,6 +139,17 @@ std::vector<int64_t> IntegerFfn(const Model& model,
     }
   }
   return v;
+}
+
+// FNV-1a over the bits, which hold no NaN.
+uint64_t Hash(const std::vector<float>& values) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const float value : values) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      hash = (hash ^ (Bits(value) >> shift & 0xff)) * 0x100000001b3u;
+    }
+  }
+  return hash;
 }
 
 float Exact(int64_t value) {
@@ -271,6 +284,63 @@ TEST_SUITE("block") {
                       model.Forward(other, order, 33, x));
       });
     }
+  }
+
+  // Version 1 of the contract, on every machine and in every release. Several
+  // blocks of K and passes over the lanes of LayerNorm, and remainders of both.
+  TEST_CASE("the bits are those of the first release") {
+    const Model model(333, 700);
+    const std::vector<float> x = model.Input(5);
+    constexpr uint64_t kHashes[2][2] = {
+        {0x09c84ab887412b7bu, 0x77339c4d43e27b54u},
+        {0xcb3a592390da1222u, 0x3ba3abc758caff5au}};
+    for (const ffnorm_order order : kOrders) {
+      CAPTURE(order);
+      for (const ffnorm_class rounding : {FFNORM_UNFUSED, FFNORM_FUSED}) {
+        CAPTURE(rounding);
+        CHECK(Hash(model.ReferenceForward(rounding, order, 5, x)) ==
+              kHashes[rounding][order]);
+      }
+      ForEachTarget([&](const ffnorm_target* target) {
+        CHECK(Hash(model.Forward(target, order, 5, x)) ==
+              kHashes[ffnorm_target_class(target)][order]);
+      });
+    }
+  }
+
+  // A row times a power of two has the same bits of output for as long as its
+  // variance stays within the contract's bounds, and those of binary64 outside.
+  TEST_CASE("LayerNorm turns to binary64 exactly where the contract says") {
+    constexpr size_t kWidth = 100;
+    const std::vector<float> row = Filled(kWidth, Mode::kGaussian, 9);
+    double mean = 0.0;
+    double squares = 0.0;
+    for (const float v : row) mean += v / static_cast<double>(kWidth);
+    for (const float v : row) squares += (v - mean) * (v - mean);
+    // Far enough from a power of 4 for its rounding not to matter.
+    const double variance = squares / kWidth;
+    REQUIRE(variance > 0.5);
+    REQUIRE(variance < 0.98);
+    const auto norm = [&](const ffnorm_target* target, int exponent) {
+      std::vector<float> x = row;
+      for (float& v : x) v = std::ldexp(v, exponent);
+      std::vector<float> y(kWidth);
+      REQUIRE(ffnorm_layer_norm(target, kWidth, 0.0f, nullptr, nullptr, 1,
+                                x.data(), kWidth, y.data(),
+                                kWidth) == FFNORM_OK);
+      return y;
+    };
+    ForEachTarget([&](const ffnorm_target* target) {
+      const std::vector<float> plain = norm(target, 0);
+      for (int exponent = -60; exponent <= 64; ++exponent) {
+        CAPTURE(exponent);
+        const bool within =
+            std::ldexp(variance, 2 * exponent) >= std::ldexp(1.0, -96) &&
+            std::ldexp(squares, 2 * exponent) <=
+                std::numeric_limits<float>::max();
+        CHECK((norm(target, exponent) == plain) == within);
+      }
+    });
   }
 
   // Zero tolerance: every sum is a whole number that a float holds.
