@@ -136,7 +136,7 @@ HWY_INLINE float FoldLast16(float* lanes) {
 // The levels below a whole vector stay in registers: each one through memory
 // would take 12 cycles instead of 5 to 7, three times a row.
 template <class D>
-HWY_INLINE float FoldVector(D d, hn::Vec<D> v) {
+HWY_INLINE float FoldVector(D, hn::Vec<D> v) {
   if constexpr (hn::MaxLanes(D()) > 4) {
     const hn::Half<D> half;
     return FoldVector(half,
