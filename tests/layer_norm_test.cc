@@ -138,6 +138,29 @@ TEST_CASE("layer_norm: bits of the reference on any finite floats") {
   }
 }
 
+// Rows may be computed in turns: a row that is done again in binary64 must not
+// disturb its neighbours.
+TEST_CASE("layer_norm: rows of all kinds side by side") {
+  constexpr Mode kModes[] = {Mode::kGaussian, Mode::kHuge, Mode::kTiny,
+                             Mode::kOffset};
+  for (const size_t width : {2, 5, 33, 64, 100, 513}) {
+    CAPTURE(width);
+    // All pairs of kinds, at even and at odd rows.
+    std::vector<float> x;
+    for (const Mode a : kModes) {
+      for (const Mode b : kModes) {
+        for (const Mode mode : {a, b, a}) {
+          const std::vector<float> row = Filled(width, mode, x.size());
+          x.insert(x.end(), row.begin(), row.end());
+        }
+      }
+    }
+    CheckAgainstReference(width, 0.0f, x);
+    x.resize(x.size() - width);
+    CheckAgainstReference(width, 1e-5f, x);
+  }
+}
+
 TEST_CASE("layer_norm: strides and in place") {
   for (const size_t width : TinySizes()) {
     for (const size_t gap : {0, 1, 5, 16}) {
