@@ -5,11 +5,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/buffers.h"
