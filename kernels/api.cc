@@ -133,7 +133,7 @@ ffnorm_status ffnorm_forward(const ffnorm_block* block, ffnorm_order order,
                              float* y, size_t y_stride,
                              const ffnorm_exec* exec) {
   using namespace ffnorm;
-  if (!IsBlock(block) || (order != FFNORM_PRE_LN && order != FFNORM_POST_LN)) {
+  if (!IsBlock(block) || !IsOrder(order)) {
     return FFNORM_INVALID_ARGUMENT;
   }
   if (rows == 0) return FFNORM_OK;
@@ -153,8 +153,7 @@ ffnorm_status ffnorm_dense(const ffnorm_block* block, ffnorm_layer layer,
                            const float* x, size_t x_stride, float* y,
                            size_t y_stride, const ffnorm_exec* exec) {
   using namespace ffnorm;
-  if (!IsBlock(block) || (layer != FFNORM_DENSE_1 && layer != FFNORM_DENSE_2) ||
-      (activation != FFNORM_LINEAR && activation != FFNORM_RELU)) {
+  if (!IsBlock(block) || !IsLayer(layer) || !IsActivation(activation)) {
     return FFNORM_INVALID_ARGUMENT;
   }
   if (rows == 0) return FFNORM_OK;

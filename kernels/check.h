@@ -25,6 +25,17 @@ inline bool IsEpsilon(float epsilon) {
   return epsilon >= 0.0f && epsilon <= FLT_MAX;
 }
 
+// Callers may pass any number where an enum is wanted.
+inline bool IsOrder(ffnorm_order order) {
+  return order == FFNORM_PRE_LN || order == FFNORM_POST_LN;
+}
+inline bool IsLayer(ffnorm_layer layer) {
+  return layer == FFNORM_DENSE_1 || layer == FFNORM_DENSE_2;
+}
+inline bool IsActivation(ffnorm_activation activation) {
+  return activation == FFNORM_LINEAR || activation == FFNORM_RELU;
+}
+
 // A span of memory in bytes, [begin, end).
 struct Span {
   uintptr_t begin;

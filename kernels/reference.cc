@@ -44,9 +44,7 @@ ffnorm_status ffnorm_reference_dense(const ffnorm_params* params,
   using namespace ffnorm;
   const ffnorm_status status = CheckParams(params);
   if (status != FFNORM_OK) return status;
-  if (!IsClass(rounding) ||
-      (layer != FFNORM_DENSE_1 && layer != FFNORM_DENSE_2) ||
-      (activation != FFNORM_LINEAR && activation != FFNORM_RELU)) {
+  if (!IsClass(rounding) || !IsLayer(layer) || !IsActivation(activation)) {
     return FFNORM_INVALID_ARGUMENT;
   }
   if (rows == 0) return FFNORM_OK;
@@ -101,8 +99,7 @@ ffnorm_status ffnorm_reference_forward(
   using namespace ffnorm;
   ffnorm_status status = CheckParams(params);
   if (status != FFNORM_OK) return status;
-  if (!IsClass(rounding) ||
-      (order != FFNORM_PRE_LN && order != FFNORM_POST_LN)) {
+  if (!IsClass(rounding) || !IsOrder(order)) {
     return FFNORM_INVALID_ARGUMENT;
   }
   if (rows == 0) return FFNORM_OK;
