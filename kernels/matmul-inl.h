@@ -76,6 +76,21 @@ HWY_INLINE size_t StripColumns(const Strip& strip) {
                  strip.matmul->n - strip.panel * kPanelWidth);
 }
 
+// Spreads the prefetch of at least `lines` lines evenly over the terms of a
+// tile of so many rows, which skips some where it cannot have them all.
+HWY_INLINE void SpreadPrefetch(size_t lines, size_t rows, TileArgs* args) {
+  const size_t rounds = args->terms / RoundTerms(rows);
+  args->prefetch_one = lines <= rounds;
+  if (args->prefetch_one) {
+    args->prefetch_step = kAlignmentFloats;
+    return;
+  }
+  const size_t steps = HWY_MAX(args->terms / 4, size_t{1});
+  args->prefetch_step =
+      CeilDiv(lines, steps * kTuning.tile_prefetches) * kAlignmentFloats;
+  args->prefetch_apart = steps * args->prefetch_step;
+}
+
 // Tiles of kVectors vectors over a strip of one panel: all rows before the next
 // columns, so that those of B stay in L1.
 template <size_t kVectors, size_t kMaxRows>
@@ -91,10 +106,7 @@ HWY_INLINE void RunStrip(const Strip& strip) {
   TileArgs args = strip_args;
   const size_t lines = args.terms * kPanelWidth / kAlignmentFloats;
   const size_t share = CeilDiv(lines, tiles * CeilDiv(columns, tile_columns));
-  const size_t rounds = HWY_MAX(args.terms / 4, size_t{1});
-  args.prefetch_step =
-      CeilDiv(share, rounds * kTuning.tile_prefetches) * kAlignmentFloats;
-  args.prefetch_apart = rounds * args.prefetch_step;
+  SpreadPrefetch(share, CeilDiv(all_rows, tiles), &args);
   args.prefetch = strip.next;
 
   for (size_t column = 0; column < columns; column += tile_columns) {
