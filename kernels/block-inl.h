@@ -1,7 +1,8 @@
 // Both blocks, fused: x rows to y rows.
 //
 //   x rows -> LayerNorm -> left panel -> matmul 1 + bias + ReLU -> hidden panel
-//     -> matmul 2 + bias -> totals + x (-> LayerNorm) -> y rows
+//     -> matmul 2 (of active units) + bias -> totals + x (-> LayerNorm) -> y
+//     rows
 //
 // Pre-LN has the first LayerNorm, Post-LN the second. Rows are shared among
 // tasks (BlockRows...) or, when there are few, columns (BlockColumns...).
@@ -14,7 +15,10 @@
 
 #include <hwy/highway.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
+#include "kernels/active-inl.h"
 #include "kernels/dense-inl.h"
 #include "kernels/layer_norm-inl.h"
 #include "kernels/matmul-inl.h"
@@ -42,7 +46,28 @@ struct BlockCall {
   float* buffers;     // a slot for each task, or one for all
   RowBuffers slot;
   size_t totals_stride;
+  bool may_skip;  // hidden units that are off
 };
+
+// A unit of 0 times a weight of Inf or NaN is not nothing. (And a list must be
+// able to number the units of a few panels.)
+HWY_INLINE bool MaySkip(const ffnorm_block& block) {
+  PackedHeader header;
+  memcpy(&header, block.packed, sizeof(header));
+  return (header.flags & kFiniteW2) != 0 && block.d_ff < (size_t{1} << 28);
+}
+
+// The lists of `rows` rows, over `columns` hidden columns.
+HWY_INLINE ActiveUnits ActiveUnitsOf(const BlockCall& call, float* slot,
+                                     size_t rows, size_t columns) {
+  return {ActiveListsOf(columns),
+          reinterpret_cast<uint32_t*>(slot + call.slot.active), rows, columns};
+}
+
+// Rows of a panel of W2, and its bias, from one strip to the next.
+HWY_INLINE size_t UnitsToNextPanels(const BlockCall& call, size_t rows) {
+  return PanelsAtOnce(rows) * (call.d_ff + 1);
+}
 
 // First stage: `rows` rows of x, normalized for Pre-LN, as a left panel.
 HWY_INLINE void RowsToLeftPanel(const BlockCall& call, const float* x,
@@ -92,10 +117,11 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
   // Every block of hidden columns goes to the same place.
   const BlockedRows hidden_block = {hidden, kBlockK, 0};
 
-  const Matmul matmul1 = {LeftPanel(slot, rows), rows,
-                          call.layer1.k,         call.layer1.panels,
-                          call.layer1.n,         Epilogue::kBiasRelu,
-                          hidden_block,          nullptr};
+  const Matmul matmul1 = {
+      LeftPanel(slot, rows), rows,          call.layer1.k,
+      call.layer1.panels,    call.layer1.n, Epilogue::kBiasRelu,
+      hidden_block,          nullptr,       nullptr};
+  ActiveUnits active = ActiveUnitsOf(call, slot, rows, kBlockK);
   const Matmul matmul2 = {hidden_block,
                           rows,
                           call.layer2.k,
@@ -103,7 +129,8 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
                           call.layer2.n,
                           Epilogue::kBias,
                           RowMajor(totals, call.totals_stride),
-                          nullptr};
+                          nullptr,
+                          call.may_skip ? &active : nullptr};
 
   RowsToLeftPanel(call, args.x + begin * args.x_stride, rows, matmul1.left);
   const size_t panels1 = NumPanels(call.d_ff);
@@ -113,6 +140,15 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
     const float* weights2 = matmul2.panels + (k0 + 1) * kPanelWidth;
     const float* next1 = matmul1.panels + panel_end * PanelFloats(call.d_model);
     MatmulColumns(matmul1, panel, panel_end, weights2);
+    if (call.may_skip) {
+      active.columns = HWY_MIN(kBlockK, call.d_ff - k0);
+      for (size_t tile = 0; tile < active.Tiles(); ++tile) {
+        for (size_t share = 0; share < active.Shares(); ++share) {
+          ListShare(active, hidden_block, tile, share);
+        }
+        Join(active, tile, UnitsToNextPanels(call, rows));
+      }
+    }
     MatmulBlock(matmul2, panel / kPanelsPerBlock, next1);
   }
   if (args.order == FFNORM_PRE_LN) {
@@ -142,14 +178,21 @@ void BlockColumnsTask1(void* context, size_t /*index*/) {
                           call.layer1.n,
                           Epilogue::kBiasRelu,
                           LeftPanel(call.buffers + call.slot.hidden, rows),
+                          nullptr,
                           nullptr};
-  ShareColumns(matmul1, &call.counters[0], [](size_t, size_t) HWY_ATTR {});
+  const ActiveUnits active = ActiveUnitsOf(call, call.buffers, rows, call.d_ff);
+  ShareColumns(matmul1, &call.counters[0], [&](size_t column, size_t) HWY_ATTR {
+    for (size_t tile = 0; call.may_skip && tile < active.Tiles(); ++tile) {
+      ListShare(active, matmul1.out, tile, column / kUnitsPerShare);
+    }
+  });
 }
 
 void BlockColumnsTask2(void* context, size_t /*index*/) {
   const BlockCall& call = *static_cast<const BlockCall*>(context);
   const size_t rows = call.args->rows;
   float* totals = call.buffers + call.slot.totals;
+  const ActiveUnits active = ActiveUnitsOf(call, call.buffers, rows, call.d_ff);
   const Matmul matmul2 = {LeftPanel(call.buffers + call.slot.hidden, rows),
                           rows,
                           call.layer2.k,
@@ -157,7 +200,8 @@ void BlockColumnsTask2(void* context, size_t /*index*/) {
                           call.layer2.n,
                           Epilogue::kBias,
                           RowMajor(totals, call.totals_stride),
-                          nullptr};
+                          nullptr,
+                          call.may_skip ? &active : nullptr};
   ShareColumns(matmul2, &call.counters[1],
                [&](size_t column, size_t columns) HWY_ATTR {
                  if (call.args->order == FFNORM_PRE_LN) {
@@ -172,6 +216,13 @@ void BlockColumns(BlockCall* call, size_t tasks) {
                   LeftPanel(call->buffers, args.rows));
   RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_ff)),
            &BlockColumnsTask1, call);
+  if (call->may_skip) {
+    const ActiveUnits active =
+        ActiveUnitsOf(*call, call->buffers, args.rows, call->d_ff);
+    for (size_t tile = 0; tile < active.Tiles(); ++tile) {
+      Join(active, tile, UnitsToNextPanels(*call, args.rows));
+    }
+  }
   RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_model)),
            &BlockColumnsTask2, call);
   if (args.order == FFNORM_POST_LN) {
@@ -196,17 +247,19 @@ void Forward(const ForwardArgs& args) {
   call.norm = {block.d_model, block.epsilon, packed + layout.scale,
                packed + layout.offset};
   call.totals_stride = TotalsStride(block.d_model);
+  call.may_skip = MaySkip(block);
   call.counters = static_cast<Counter*>(args.exec->workspace);
   for (size_t i = 0; i < kMaxPhases; ++i) call.counters[i].Reset();
   call.buffers = reinterpret_cast<float*>(
       static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
 
   if (SharesColumns(target, args.rows, tasks)) {
-    RowBuffersOf(args.rows, block.d_model, block.d_ff, &call.slot);
+    RowBuffersOf(target, args.rows, block.d_model, block.d_ff, &call.slot);
     BlockColumns(&call, tasks);
   } else {
     call.cut = CutRows(target, args.rows, tasks);
-    RowBuffersOf(MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
+    RowBuffersOf(target,
+                 MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
                  block.d_model, kBlockK, &call.slot);
     RunTasks(*args.exec, MinOf(tasks, call.cut.blocks), &BlockRowsTask, &call);
   }

@@ -99,7 +99,8 @@ HWY_INLINE void DenseRows(const DenseCall& call, size_t begin, size_t end,
       call.layer.n,
       call.epilogue,
       RowMajor(args.y + begin * args.y_stride, args.y_stride),
-      last_panel};
+      last_panel,
+      nullptr};
   const size_t blocks = CeilDiv(call.layer.k, kBlockK);
   for (size_t block = 0; block < blocks; ++block) {
     const size_t k0 = block * kBlockK;
@@ -128,7 +129,8 @@ void DenseColumnsTask(void* context, size_t /*index*/) {
                          call.layer.n,
                          call.epilogue,
                          RowMajor(args.y, args.y_stride),
-                         call.buffers};
+                         call.buffers,
+                         nullptr};
   ShareColumns(matmul, call.counter, [](size_t, size_t) HWY_ATTR {});
 }
 
@@ -153,7 +155,8 @@ void Dense(const DenseArgs& args) {
   } else {
     call.cut = CutRows(target, args.rows, tasks);
     RowBuffers slot = {};
-    RowBuffersOf(MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
+    RowBuffersOf(target,
+                 MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
                  args.block->d_model, kBlockK, &slot);
     call.buffers = buffers;
     call.buffers_stride = slot.size;

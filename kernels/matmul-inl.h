@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/active-inl.h"
 #include "kernels/matmul_tile-inl.h"
 #include "kernels/shape.h"
 #include "kernels/simd-inl.h"
@@ -31,6 +32,9 @@ struct Matmul {
   // Where `out` has no room for the columns that pad the last panel: rows *
   // kPanelWidth floats to compute it in; else NULL.
   float* last_panel;
+  // Lists of the columns of `left` that are not 0, which are all of k or this
+  // block of it; NULL where no term may be left out.
+  const ActiveUnits* active;
 };
 
 // The piece of a matmul that its register tiles cover: all rows, one block of
@@ -70,6 +74,22 @@ HWY_INLINE TileArgs StripArgs(const Strip& strip) {
   return args;
 }
 
+// Lets a tile, whose arguments are those for all terms, take a list's instead.
+HWY_INLINE void TakeListed(const Strip& strip, size_t tile, TileArgs* args) {
+  const ActiveUnits& active = *strip.matmul->active;
+  // Units are numbered from the start of the left operand, which holds either
+  // all blocks or this one.
+  const size_t share =
+      active.columns == strip.matmul->k ? strip.block * kSharesPerBlock : 0;
+  const size_t first_unit = share * kUnitsPerShare;
+  const uint32_t* begins = active.Begins(tile);
+  const size_t end = HWY_MIN(share + kSharesPerBlock, active.Shares());
+  args->a -= first_unit;
+  args->b -= first_unit * kPanelWidth;
+  args->units = active.Units(tile) + begins[share];
+  args->terms = begins[end] - begins[share];
+}
+
 // Columns of the strip that are worth computing.
 HWY_INLINE size_t StripColumns(const Strip& strip) {
   return HWY_MIN(strip.panels * kPanelWidth,
@@ -99,25 +119,36 @@ HWY_INLINE void RunStrip(const Strip& strip) {
   const size_t columns = StripColumns(strip);
   const size_t tile_columns = kVectors * hn::Lanes(TileTag());
   const size_t tiles = CeilDiv(all_rows, kMaxRows);
-  const TileArgs strip_args = StripArgs(strip);
+  const ActiveUnits* active = strip.matmul->active;
+  TileArgs args = StripArgs(strip);
+  const float* a = args.a;
+  const float* b = args.b;
+  const float* bias = args.bias;
+  float* c = args.c;
+  const size_t terms = args.terms;
 
   // The next weights are spread evenly over these tiles: at least `share`
   // lines for each, of which it skips some where it cannot have them all.
-  TileArgs args = strip_args;
-  const size_t lines = args.terms * kPanelWidth / kAlignmentFloats;
+  const size_t lines = terms * kPanelWidth / kAlignmentFloats;
   const size_t share = CeilDiv(lines, tiles * CeilDiv(columns, tile_columns));
   SpreadPrefetch(share, CeilDiv(all_rows, tiles), &args);
   args.prefetch = strip.next;
 
   for (size_t column = 0; column < columns; column += tile_columns) {
-    args.b = strip_args.b + column;
-    args.bias = strip_args.bias + column;
+    args.bias = bias + column;
     for (size_t tile = 0; tile < tiles; ++tile) {
       const size_t row = PartBegin(all_rows, tiles, tile);
-      args.a = strip_args.a + row * kBlockK;
-      args.c = strip_args.c + row * args.c_stride + column;
-      RunTile<kVectors, kMaxRows>(PartBegin(all_rows, tiles, tile + 1) - row,
-                                  args);
+      const size_t rows = PartBegin(all_rows, tiles, tile + 1) - row;
+      args.a = a + row * kBlockK;
+      args.b = b + column;
+      args.terms = terms;
+      args.c = c + row * args.c_stride + column;
+      if (active != nullptr && active->IsSparse(tile)) {
+        TakeListed(strip, tile, &args);
+        RunTile<kVectors, kMaxRows, kListed>(rows, args);
+      } else {
+        RunTile<kVectors, kMaxRows, kNextWeights>(rows, args);
+      }
       args.prefetch += share * kAlignmentFloats;
     }
   }
@@ -128,15 +159,22 @@ template <size_t kRows>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
   constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
   constexpr size_t kAhead = kTuning.few_rows_ahead[kRows - 1];
-  const TileArgs strip_args = StripArgs(strip);
+  const ActiveUnits* active = strip.matmul->active;
+  const bool sparse = active != nullptr && active->IsSparse(0);
   const size_t columns = StripColumns(strip);
   const size_t tile_columns = kVectors * hn::Lanes(TileTag());
-  TileArgs args = strip_args;
+  // (Copying it would load what was just stored in other pieces: 3% at 1 row.)
+  TileArgs args = StripArgs(strip);
+  if (sparse) TakeListed(strip, 0, &args);
   for (size_t column = 0; column < columns; column += tile_columns) {
-    args.b = strip_args.b + column;
-    args.bias = strip_args.bias + column;
-    args.c = strip_args.c + column;
-    Tile<kVectors, kRows, kAhead>(args);
+    if (sparse) {
+      Tile<kVectors, kRows, kListed>(args);
+    } else {
+      Tile<kVectors, kRows, kAhead>(args);
+    }
+    args.b += tile_columns;
+    args.bias += tile_columns;
+    args.c += tile_columns;
   }
 }
 

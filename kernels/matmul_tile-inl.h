@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <utility>  // index_sequence
 
@@ -25,15 +26,16 @@ enum class Epilogue { kNone, kBias, kBiasRelu };
 // One tile of one block of K. Columns are counted from its first vector; they
 // may span several panels, which are then `panel_stride` floats apart.
 struct TileArgs {
-  const float* a;       // left operand: row r, term k at a[r * kBlockK + k]
-  const float* b;       // first panel: term k at b[k * kPanelWidth]
-  size_t panel_stride;  // unused while the tile stays in one panel
-  size_t terms;         // of this block: 1 to kBlockK
-  float* c;             // totals: row r at c[r * c_stride]
-  size_t c_stride;      // (columns of all panels are adjacent)
-  const float* bias;    // the panel's bias, laid out like one term of b
-  bool first;           // first block: c is written without being read
-  Epilogue epilogue;    // kNone unless this is the last block
+  const float* a;         // left operand: row r, term k at a[r * kBlockK + k]
+  const float* b;         // first panel: term k at b[k * kPanelWidth]
+  size_t panel_stride;    // unused while the tile stays in one panel
+  size_t terms;           // of this block: at most kBlockK
+  const uint32_t* units;  // of a list: which k each term has, and those to come
+  float* c;               // totals: row r at c[r * c_stride]
+  size_t c_stride;        // (columns of all panels are adjacent)
+  const float* bias;      // the panel's bias, laid out like one term of b
+  bool first;             // first block: c is written without being read
+  Epilogue epilogue;      // kNone unless this is the last block
   // What to bring into L2 meanwhile, from `prefetch` on: one line in a round of
   // RoundTerms(rows) terms, or kTuning.tile_prefetches lines in four terms,
   // each at its own pointer. All pointers move on by prefetch_step floats.
@@ -73,11 +75,11 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
     const TileVec a_r = hn::Set(d, a_k[r * kBlockK]); \
     FFNORM_TILE_ROW(FFNORM_MUL_ADD, r)                \
   }
-#define FFNORM_PREFETCH_B(j)                                             \
-  if constexpr (kAhead != 0 && kAhead != kNextWeights && j < kVectors) { \
-    if (column##j % kAlignmentFloats == 0) {                             \
-      PrefetchL2(b_k + at##j + kAhead * kAlignmentFloats);               \
-    }                                                                    \
+#define FFNORM_PREFETCH_B(j)                                       \
+  if constexpr (kAhead != 0 && kAhead < kListed && j < kVectors) { \
+    if (column##j % kAlignmentFloats == 0) {                       \
+      PrefetchL2(b_k + at##j + kAhead * kAlignmentFloats);         \
+    }                                                              \
   }
 // All products of one k: kVectors loads of B, kRows broadcasts of A.
 #define FFNORM_TERM(k)                                   \
@@ -87,6 +89,22 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
     FFNORM_TILE_VECTORS(FFNORM_PREFETCH_B)               \
     FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                   \
     FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)                 \
+  }
+// The same for the i-th unit of a list, with the weights of one to come: they
+// are not where the CPU's own prefetch would look.
+#define FFNORM_PREFETCH_LISTED(j)                                       \
+  if constexpr (j < kVectors) {                                         \
+    if (column##j % kAlignmentFloats == 0) PrefetchL1(b_ahead + at##j); \
+  }
+#define FFNORM_LISTED_TERM(i)                                         \
+  {                                                                   \
+    const size_t unit = units[i];                                     \
+    const float* b_ahead = b + units[i + kListedAhead] * kPanelWidth; \
+    const float* HWY_RESTRICT a_k = a + unit;                         \
+    const float* HWY_RESTRICT b_k = b + unit * kPanelWidth;           \
+    FFNORM_TILE_VECTORS(FFNORM_PREFETCH_LISTED)                       \
+    FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                                \
+    FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)                              \
   }
 #define FFNORM_FOUR_TERMS                                             \
   FFNORM_TERM(0) FFNORM_TERM(1) FFNORM_TERM(2) FFNORM_TERM(3) a += 4; \
@@ -141,8 +159,10 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 // kAhead: for few rows, where reading B is all that takes time, how many lines
 // ahead it is prefetched in its own panels (one prefetch for each line: where a
 // line holds several vectors, the first one's). kNextWeights: for more rows,
-// what args.prefetch says instead.
+// what args.prefetch says instead. kListed: the terms are those of a list, and
+// so are the prefetches.
 constexpr size_t kNextWeights = ~size_t{0};
+constexpr size_t kListed = kNextWeights - 1;
 template <size_t kVectors, size_t kRows, size_t kAhead>
 void Tile(const TileArgs& args) {
   static_assert(kVectors <= kMaxTileVectors && kRows <= kMaxTileRows);
@@ -187,6 +207,19 @@ void Tile(const TileArgs& args) {
       prefetch += args.prefetch_step;
       FFNORM_FOUR_TERMS
     }
+  } else if constexpr (kAhead == kListed) {
+    const uint32_t* units = args.units;
+    for (; left >= 4; left -= 4) {
+      FFNORM_LISTED_TERM(0)
+      FFNORM_LISTED_TERM(1)
+      FFNORM_LISTED_TERM(2)
+      FFNORM_LISTED_TERM(3)
+      units += 4;
+    }
+    for (; left != 0; --left) {
+      FFNORM_LISTED_TERM(0)
+      units += 1;
+    }
   } else {
     for (; left >= 4; left -= 4) {
       FFNORM_FOUR_TERMS
@@ -226,6 +259,8 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_MUL_ADD_ROW
 #undef FFNORM_TERM
 #undef FFNORM_FOUR_TERMS
+#undef FFNORM_LISTED_TERM
+#undef FFNORM_PREFETCH_LISTED
 #undef FFNORM_PREFETCH_C
 #undef FFNORM_PREFETCH_C_ROW
 #undef FFNORM_ADD_TO_ZERO
@@ -239,19 +274,20 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_STORE
 #undef FFNORM_STORE_ROW
 
-template <size_t kVectors, size_t... kHeights>
+template <size_t kVectors, size_t kAhead, size_t... kHeights>
 HWY_INLINE void TileOfHeight(size_t rows, const TileArgs& args,
                              std::index_sequence<kHeights...>) {
   using TileFunction = void (*)(const TileArgs&);
   static constexpr TileFunction kTiles[] = {
-      &Tile<kVectors, kHeights + 1, kNextWeights>...};
+      &Tile<kVectors, kHeights + 1, kAhead>...};
   kTiles[rows - 1](args);
 }
 
 // The tile for `rows` rows, 1 to kMaxRows.
-template <size_t kVectors, size_t kMaxRows>
+template <size_t kVectors, size_t kMaxRows, size_t kAhead>
 HWY_INLINE void RunTile(size_t rows, const TileArgs& args) {
-  TileOfHeight<kVectors>(rows, args, std::make_index_sequence<kMaxRows>());
+  TileOfHeight<kVectors, kAhead>(rows, args,
+                                 std::make_index_sequence<kMaxRows>());
 }
 
 }  // namespace

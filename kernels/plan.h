@@ -74,22 +74,51 @@ inline size_t TotalsStride(size_t d_model) {
   return stride % 512 == 0 ? stride + kAlignmentFloats : stride;
 }
 
+// Lists of active hidden units (active-inl.h), one for each tile of rows, are
+// made in shares of so many units: what one share of columns computes.
+constexpr size_t kUnitsPerShare = kPanelsPerShare * kPanelWidth;
+static_assert(kBlockK % kUnitsPerShare == 0, "a block of K is whole shares");
+constexpr size_t kSharesPerBlock = kBlockK / kUnitsPerShare;
+
+// One list, in 32-bit words: where each share begins and the last one ends |
+// its units, and those of the next panels as far as prefetches look ahead.
+struct ActiveLists {
+  size_t units;
+  size_t stride;  // from list to list
+};
+inline ActiveLists ActiveListsOf(size_t hidden_columns) {
+  const size_t shares = CeilDiv(hidden_columns, kUnitsPerShare);
+  ActiveLists lists;
+  lists.units = RoundUp(shares + 1, kAlignmentFloats);
+  lists.stride = lists.units + RoundUp(hidden_columns, kBlockK) +
+                 RoundUp(kListedAhead, kAlignmentFloats);
+  return lists;
+}
+
 // Buffers for `rows` rows, in floats from their start, all aligned:
-//   left | hidden | totals
+//   left | hidden | totals | active
 // `hidden_columns` is d_ff where columns are shared, else one block of K.
 struct RowBuffers {
   size_t hidden;
   size_t totals;
+  size_t active;
   size_t size;
 };
-inline bool RowBuffersOf(size_t rows, size_t d_model, size_t hidden_columns,
+inline bool RowBuffersOf(const ffnorm_target& target, size_t rows,
+                         size_t d_model, size_t hidden_columns,
                          RowBuffers* buffers) {
-  size_t hidden, totals;
+  static_assert(sizeof(uint32_t) == sizeof(float), "lists share the buffer");
+  // A list is not much longer than a row: no sum in it wraps.
+  if (hidden_columns > SIZE_MAX / 4) return false;
+  size_t hidden, totals, active;
   return CheckedMul(rows, RoundUp(d_model, kBlockK), &buffers->hidden) &&
          CheckedMul(rows, RoundUp(hidden_columns, kBlockK), &hidden) &&
          CheckedMul(rows, TotalsStride(d_model), &totals) &&
+         CheckedMul(CeilDiv(rows, target.tile_rows),
+                    ActiveListsOf(hidden_columns).stride, &active) &&
          CheckedAdd(buffers->hidden, hidden, &buffers->totals) &&
-         CheckedAdd(buffers->totals, totals, &buffers->size);
+         CheckedAdd(buffers->totals, totals, &buffers->active) &&
+         CheckedAdd(buffers->active, active, &buffers->size);
 }
 
 // One counter for each phase of a call, at the start of the workspace.
@@ -107,14 +136,14 @@ inline bool WorkspaceBytes(const ffnorm_block& block, size_t rows, size_t tasks,
       MinOf(rows, TilesPerBlock(target) * target.tile_rows);
   RowBuffers by_rows;
   size_t all_rows;
-  if (!RowBuffersOf(block_rows, block.d_model, kBlockK, &by_rows) ||
+  if (!RowBuffersOf(target, block_rows, block.d_model, kBlockK, &by_rows) ||
       !CheckedMul(by_rows.size, MinOf(tasks, tiles), &all_rows)) {
     return false;
   }
   RowBuffers by_columns;
   size_t data_bytes;
-  return RowBuffersOf(MinOf(rows, MaxSharedRows(target, tasks)), block.d_model,
-                      block.d_ff, &by_columns) &&
+  return RowBuffersOf(target, MinOf(rows, MaxSharedRows(target, tasks)),
+                      block.d_model, block.d_ff, &by_columns) &&
          CheckedMul(MaxOf(all_rows, by_columns.size), sizeof(float),
                     &data_bytes) &&
          CheckedAdd(data_bytes, kCounterBytes, bytes);

@@ -31,15 +31,22 @@ struct Tuning {
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
+  // A tile takes its terms from a list of active hidden units where no more
+  // than so many percent are active in any of its rows: a tile alone, whose
+  // time is that of reading the weights, and one of several.
+  size_t active_percent_alone;
+  size_t active_percent;
 };
 
-//              tile  vectors for 1-4 rows  lines ahead  prefetches  MC
+//              tile  vectors for 1-4 rows  lines ahead  prefetches  MC  active
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
 // Emerald Rapids, (512,2048): 14x32 and 12x32 tie at 128 rows, 6x64 is worse at
 // 16; 4 panels at once and 32 to 64 lines ahead give .96 of the read bandwidth
-// at one row.
-constexpr Tuning kTuningAvx3 = {2, 14, {8, 8, 8, 4}, {64, 64, 64, 64}, 4, 112};
+// at one row. There a list reads at full bandwidth (matmul 2 of one row, 50%
+// active: 71 us of 137, 3%: 4 us), so that it pays nearly always.
+constexpr Tuning kTuningAvx3 = {2, 14,  {8, 8, 8, 4}, {64, 64, 64, 64},
+                                4, 112, 80,           50};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3;
@@ -47,17 +54,29 @@ constexpr Tuning kTuningAvx3 = {2, 14, {8, 8, 8, 4}, {64, 64, 64, 64}, 4, 112};
 // at once, two rows although their 16 accumulators spill: from memory .80 of
 // the read bandwidth against .62 with one panel, from L3 the same. For these
 // the CPU's own prefetch is enough (one row from memory: .89 against .81 with
-// 64 lines ahead); three and four rows gain 10 and 20%. MC 72 and 96 against 48:
-// 64 rows of (1024,4096) .77 of the peak against .72, 512 rows .83 against .81.
-constexpr Tuning kTuningAvx2 = {2, 6, {8, 8, 4, 2}, {0, 0, 64, 64}, 2, 72};
+// 64 lines ahead); three and four rows gain 10 and 20%. MC 72 and 96 against
+// 48: 64 rows of (1024,4096) .77 of the peak against .72, 512 rows .83 against
+// .81. Lists: prefetches for them reach half the speed of the CPU's own, so
+// that one row breaks even near 65% with weights in L3 and 42% from memory; 30%
+// active take .78x / .86x the time, 10% .62x / .61x, 3% .57x / .51x. Six rows
+// with 47% active in some row .85x / .92x; 64 rows 1.03x / 1.15x, with 17%
+// .87x.
+constexpr Tuning kTuningAvx2 = {2, 6,  {8, 8, 4, 2}, {0, 0, 64, 64},
+                                2, 72, 50,           30};
 
 // SSE, 16 registers, no FMA: the product needs one more.
-constexpr Tuning kTuningSse = {2, 6, {8, 4, 4, 2}, {64, 64, 64, 64}, 2, 48};
+constexpr Tuning kTuningSse = {2, 6,  {8, 4, 4, 2}, {64, 64, 64, 64},
+                               2, 48, 50,           30};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
-constexpr Tuning kTuning32Registers = {4, 6, {8, 4, 4, 4}, {64, 64, 64, 64},
-                                       2, 48};
+constexpr Tuning kTuning32Registers = {4, 6,  {8, 4, 4, 4}, {64, 64, 64, 64},
+                                       2, 48, 80,           50};
+
+// A list of active units is not worth picking where more percent are active.
+constexpr size_t kMaxListedPercent = 90;
+// How many active units ahead their weights are prefetched.
+constexpr size_t kListedAhead = 16;
 
 // Up to so many rows a single task computes whole columns, hidden layer first;
 // more rows go through both matmuls a block of d_ff at a time.
