@@ -20,7 +20,8 @@ if [ "${1:-}" = --update ]; then
   shift
 fi
 readonly PROGRAM="${1:?usage: check_instructions.sh [--update] BUILD_DIR}/bench/ffnorm_instructions"
-readonly TABLE="$(dirname "$0")/instructions.txt"
+TABLE="$(dirname "$0")/instructions.txt"
+readonly TABLE
 readonly MARGIN_PERCENT=2
 
 log=$(mktemp)
