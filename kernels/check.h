@@ -86,6 +86,8 @@ inline bool ElementsClash(const Matrix& from, const Span& from_span,
   if (!Overlap(from_span, to_span)) return false;
   if (from.stride != to.stride) return true;
   if (from.data == to.data) return false;
+  // One row has no next one, and its stride may be any number.
+  if (from.rows == 1) return true;
   const uintptr_t row_bytes = from.stride * sizeof(float);
   const uintptr_t shift = (to_span.begin - from_span.begin) % row_bytes;
   const uintptr_t back = (from_span.begin - to_span.begin) % row_bytes;
