@@ -88,7 +88,10 @@ size_t ffnorm_targets(const ffnorm_target** targets, size_t capacity) {
 ffnorm_status ffnorm_find_target(const char* name,
                                  const ffnorm_target** target) {
   if (target == nullptr) return FFNORM_INVALID_ARGUMENT;
-  if (name == nullptr) name = getenv("FFNORM_TARGET");
+  if (name == nullptr) {
+    name = getenv("FFNORM_TARGET");
+    if (name != nullptr && name[0] == '\0') name = nullptr;  // as if unset
+  }
   const ffnorm::CpuLevel cpu = ffnorm::ThisCpu();
   for (size_t i = 0; i < ffnorm_num_built_targets; ++i) {
     const ffnorm_target* built = ffnorm_built_targets[i];

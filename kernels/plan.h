@@ -108,8 +108,8 @@ inline bool RowBuffersOf(const ffnorm_target& target, size_t rows,
                          size_t d_model, size_t hidden_columns,
                          RowBuffers* buffers) {
   static_assert(sizeof(uint32_t) == sizeof(float), "lists share the buffer");
-  // Rows of more bytes than there are; so no size below wraps when it is rounded
-  // up, and a list is not much longer than its row.
+  // Rows of more bytes than there are; so no size below wraps when it is
+  // rounded up, and a list is not much longer than its row.
   if (MaxOf(d_model, hidden_columns) > SIZE_MAX / sizeof(float)) return false;
   size_t hidden, totals, active;
   return CheckedMul(rows, RoundUp(d_model, kBlockK), &buffers->hidden) &&

@@ -1,5 +1,5 @@
-// What a block reads and writes: strides, alignment, in place, moved packed
-// memory, and not one byte outside.
+// What a block reads and writes: strides, alignment, in place and moved packed
+// memory. (That it touches nothing else is guard_test.cc.)
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,7 +10,6 @@
 
 #include "tests/buffers.h"
 #include "tests/model.h"
-#include "tests/random_data.h"
 #include "tests/test_util.h"
 
 namespace ffnorm {
@@ -250,69 +249,6 @@ TEST_SUITE("block_memory") {
         }
       }
     });
-  }
-
-  // Every array ends right before an unmapped page, then starts right after
-  // one; packed memory and workspace, whole multiples of 64 bytes, as well.
-  TEST_CASE("guard pages around every array") {
-    Random random(5);
-    for (int sample = 0; sample < 40; ++sample) {
-      // The corners, then anything between.
-      const size_t D =
-          sample < 4 ? (sample % 2 ? 40 : 1) : random.Below(40) + 1;
-      const size_t H =
-          sample < 4 ? (sample / 2 ? 40 : 1) : random.Below(40) + 1;
-      const size_t rows = random.Below(9) + 1;
-      CAPTURE(D);
-      CAPTURE(H);
-      CAPTURE(rows);
-      const Model model(D, H);
-      const std::vector<float> x = model.Input(rows);
-      for (const auto edge : {GuardedBuffer::kEnd, GuardedBuffer::kBegin}) {
-        CAPTURE(edge);
-        const GuardedBuffer w1(model.w1, edge);
-        const GuardedBuffer b1(model.b1, edge);
-        const GuardedBuffer w2(model.w2, edge);
-        const GuardedBuffer b2(model.b2, edge);
-        const GuardedBuffer scale(model.scale, edge);
-        const GuardedBuffer offset(model.offset, edge);
-        ffnorm_params params = model.Params();
-        params.w1 = w1.data();
-        params.b1 = b1.data();
-        params.w2 = w2.data();
-        params.b2 = b2.data();
-        params.scale = scale.data();
-        params.offset = offset.data();
-        const size_t bytes = model.packed.bytes();
-        REQUIRE(bytes % FFNORM_ALIGNMENT == 0);
-        GuardedBuffer packed(bytes / sizeof(float), edge);
-        REQUIRE(ffnorm_pack(&params, packed.data(), bytes) == FFNORM_OK);
-        REQUIRE(ffnorm_verify(packed.data(), bytes) == FFNORM_OK);
-
-        const GuardedBuffer in(x, edge);
-        ForEachTarget([&](const ffnorm_target* target) {
-          const ffnorm_block block = OpenedOn(packed.data(), bytes, target);
-          const size_t work = Workspace::Bytes(block, rows, 1);
-          REQUIRE(work % FFNORM_ALIGNMENT == 0);
-          GuardedBuffer workspace(work / sizeof(float), edge);
-          ffnorm_exec exec = {};
-          exec.workspace = workspace.data();
-          exec.workspace_bytes = work;
-          for (const ffnorm_order order : kOrders) {
-            GuardedBuffer y(x.size(), edge);
-            REQUIRE(ffnorm_forward(&block, order, rows, in.data(), D, y.data(),
-                                   D, &exec) == FFNORM_OK);
-            const std::vector<float> want =
-                model.Forward(target, order, rows, x);
-            CheckSameBits(rows, D, y.data(), D, want.data(), D);
-            CHECK(y.CanariesIntact());
-          }
-          CHECK(workspace.CanariesIntact());
-        });
-        CHECK(packed.CanariesIntact());
-        CHECK(in.CanariesIntact());
-      }
-    }
   }
 }
 

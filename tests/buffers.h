@@ -21,13 +21,24 @@
 #define FFNORM_TESTS_HAVE_MMAP 0
 #endif
 
+// Valgrind, in a build for it, is told what has not been initialized.
+#ifdef FFNORM_TESTS_VALGRIND
+#include <valgrind/memcheck.h>
+#define FFNORM_TESTS_UNINITIALIZED(data, bytes) \
+  static_cast<void>(VALGRIND_MAKE_MEM_UNDEFINED(data, bytes))
+#else
+#define FFNORM_TESTS_UNINITIALIZED(data, bytes) static_cast<void>(0)
+#endif
+
 namespace ffnorm {
 namespace test {
 
+// NaN, which shows in any result that was computed from it.
 inline void FillNaN(float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     values[i] = std::numeric_limits<float>::quiet_NaN();
   }
+  FFNORM_TESTS_UNINITIALIZED(values, count * sizeof(float));
 }
 
 // `bytes` bytes at FFNORM_ALIGNMENT. Not one byte more, so that sanitizers and
@@ -51,7 +62,10 @@ class AlignedBuffer {
   size_t bytes() const { return bytes_; }
 
   // All bytes one: every float in it is a NaN.
-  void Poison() { memset(data_.get(), 0xff, bytes_); }
+  void Poison() {
+    memset(data_.get(), 0xff, bytes_);
+    FFNORM_TESTS_UNINITIALIZED(data_.get(), bytes_);
+  }
 
  private:
   struct Delete {

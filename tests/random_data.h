@@ -5,10 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
-#include "tests/test_util.h"
+#include "tests/bits.h"
 
 namespace ffnorm {
 namespace test {

@@ -123,8 +123,9 @@ TEST_SUITE("target") {
       return ffnorm_open(model.packed.data(), model.packed.bytes(), nullptr,
                          block);
     };
-    {
-      const TargetVariable unset(nullptr);
+    // Unset, and empty.
+    for (const char* none : {static_cast<const char*>(nullptr), ""}) {
+      const TargetVariable unset(none);
       const ffnorm_target* found = nullptr;
       CHECK(ffnorm_find_target(nullptr, &found) == FFNORM_OK);
       CHECK(found == all[0]);

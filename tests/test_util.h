@@ -6,14 +6,12 @@
 #include <doctest/doctest.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-#include <cmath>
-#include <cstdio>
 #include <string>
 #include <vector>
 
 #include "ffnorm/ffnorm.h"
+#include "tests/bits.h"
 
 // Failed comparisons of a status print its text instead of a number.
 namespace doctest {
@@ -62,33 +60,6 @@ inline ffnorm_block OpenedOn(const void* memory, size_t bytes,
   REQUIRE(ffnorm_open(memory, bytes, target, &block) == FFNORM_OK);
   REQUIRE(block.target == target);
   return block;
-}
-
-// ---- Bits
-
-inline uint32_t Bits(float value) {
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
-
-inline float FromBits(uint32_t bits) {
-  float value;
-  memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-// All NaNs are one class; anything else must agree bit for bit, so -0 and +0
-// differ.
-inline bool SameBits(float a, float b) {
-  return Bits(a) == Bits(b) || (std::isnan(a) && std::isnan(b));
-}
-
-inline std::string Describe(float value) {
-  char text[48];
-  std::snprintf(text, sizeof(text), "%.9g (0x%08x)", static_cast<double>(value),
-                static_cast<unsigned>(Bits(value)));
-  return text;
 }
 
 // Compares two (rows, cols) matrices as SameBits does. However large they are,

@@ -43,6 +43,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A number that an enum does not name gets a status. C++ lets it be passed at
+ * all only where the type behind the enum is fixed: here the one that C
+ * compilers choose, so that both sides of a call agree. */
+#if defined(__cplusplus) && __cplusplus >= 201103L
+#define FFNORM_ENUM_TYPE : unsigned int
+#else
+#define FFNORM_ENUM_TYPE
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -67,7 +76,7 @@ const char* ffnorm_version(void);
 
 /* ---- Status ------------------------------------------------------------- */
 
-typedef enum ffnorm_status {
+typedef enum ffnorm_status FFNORM_ENUM_TYPE {
   FFNORM_OK = 0,
   /* An argument is NULL, misaligned, overlapping, zero or out of range. */
   FFNORM_INVALID_ARGUMENT = 1,
@@ -101,7 +110,7 @@ size_t ffnorm_targets(const ffnorm_target** targets, size_t capacity);
 
 /* Finds a target by name ("AVX3", "AVX2", "SSE4", "SSSE3", "NEON", ...; case
  * matters). A NULL name means the one that the environment variable
- * FFNORM_TARGET names or, without it, the best one.
+ * FFNORM_TARGET names or, where that is unset or empty, the best one.
  *
  * FFNORM_UNSUPPORTED: this build has no such target, or this CPU cannot run it.
  */
@@ -116,7 +125,7 @@ size_t ffnorm_target_vector_bytes(const ffnorm_target* target);
 
 /* How a target's matmuls round a multiply-add. All targets of one class give
  * the same bits. */
-typedef enum ffnorm_class {
+typedef enum ffnorm_class FFNORM_ENUM_TYPE {
   /* a * w is rounded, then the sum is: SSE4 and below. */
   FFNORM_UNFUSED = 0,
   /* One rounding, fma: AVX2 and up, NEON, SVE, RVV. */
@@ -128,7 +137,7 @@ ffnorm_class ffnorm_target_class(const ffnorm_target* target);
 
 /* ---- Weights ------------------------------------------------------------ */
 
-typedef enum ffnorm_layout {
+typedef enum ffnorm_layout FFNORM_ENUM_TYPE {
   /* Flax, JAX: w1 is (d_model, d_ff), w2 is (d_ff, d_model). */
   FFNORM_IN_OUT = 0,
   /* PyTorch nn.Linear: w1 is (d_ff, d_model), w2 is (d_model, d_ff). */
@@ -236,7 +245,7 @@ typedef struct ffnorm_exec {
 ffnorm_status ffnorm_workspace_bytes(const ffnorm_block* block, size_t rows,
                                      size_t threads, size_t* bytes);
 
-typedef enum ffnorm_order {
+typedef enum ffnorm_order FFNORM_ENUM_TYPE {
   FFNORM_PRE_LN = 0,  /* y = x + FFN(LN(x)) */
   FFNORM_POST_LN = 1, /* y = LN(x + FFN(x)) */
 } ffnorm_order;
@@ -269,12 +278,12 @@ ffnorm_status ffnorm_layer_norm(const ffnorm_target* target, size_t d_model,
                                 const float* x, size_t x_stride, float* y,
                                 size_t y_stride);
 
-typedef enum ffnorm_layer {
+typedef enum ffnorm_layer FFNORM_ENUM_TYPE {
   FFNORM_DENSE_1 = 0, /* w1, b1: (rows, d_model) -> (rows, d_ff) */
   FFNORM_DENSE_2 = 1, /* w2, b2: (rows, d_ff) -> (rows, d_model) */
 } ffnorm_layer;
 
-typedef enum ffnorm_activation {
+typedef enum ffnorm_activation FFNORM_ENUM_TYPE {
   FFNORM_LINEAR = 0,
   FFNORM_RELU = 1, /* v < 0 ? 0 : v, so NaN stays NaN and -0 stays -0 */
 } ffnorm_activation;
@@ -329,6 +338,8 @@ ffnorm_status ffnorm_reference_forward(const ffnorm_params* params,
                                        const float* x, size_t x_stride,
                                        float* y, size_t y_stride,
                                        void* workspace, size_t workspace_bytes);
+
+#undef FFNORM_ENUM_TYPE
 
 #ifdef __cplusplus
 } /* extern "C" */

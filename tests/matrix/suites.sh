@@ -1,0 +1,96 @@
+# shellcheck shell=bash
+# The whole test suite on other systems, built by Meson. For run_matrix.sh.
+
+# suite NAME TARGET COMPILER CHECK: builds with the cross file $work/NAME.ini
+# and tests.
+suite() {
+  local name="$1" target="$2" compiler="$3" check="$4" directory="$work/$1"
+  local log="$work/$1.log" passed start=$SECONDS
+  if meson setup "$directory" --cross-file "$work/$name.ini" \
+    -Dtests=enabled -Dbench=disabled -Dexamples=disabled > "$log" 2>&1 &&
+    ninja -C "$directory" -j "$JOBS" >> "$log" 2>&1 &&
+    meson test -C "$directory" --no-rebuild --num-processes "$JOBS" \
+      --timeout-multiplier 5 --print-errorlogs > "$log" 2>&1 < /dev/null &&
+    passed="$(sed -n 's/^Ok: *//p' "$log")" && ((passed > 0)); then
+    line ok "$target" "$compiler" \
+      "$check: $passed suites ($((SECONDS - start)) s)"
+  else
+    line FAILED "$target" "$compiler" "$check" "$log"
+  fi
+}
+
+# Headers that are the same for each machine.
+suite_headers() {
+  mkdir -p "$work/suite_include"
+  ln -sfn "$installed/hwy" "$work/suite_include/hwy"
+  ln -sfn /usr/include/doctest "$work/suite_include/doctest"
+}
+
+windows_suite() {
+  local cxx=x86_64-w64-mingw32-g++-posix
+  missing 'x86-64 Windows' "$cxx" suite "$cxx" "$wine" meson && return
+  suite_headers
+  cat > "$work/windows_suite.ini" << END
+[binaries]
+c = 'x86_64-w64-mingw32-gcc-posix'
+cpp = '$cxx'
+ar = 'x86_64-w64-mingw32-ar'
+exe_wrapper = '$wine'
+[built-in options]
+cpp_args = ['-isystem', '$work/suite_include']
+c_link_args = ['-static']
+cpp_link_args = ['-static']
+[host_machine]
+system = 'windows'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+  suite windows_suite 'x86-64 Windows' "$(compiler_label "$cxx" -O3)" \
+    'all tests in Wine'
+}
+
+# Debian's musl has no C++ library; Zig's compiler, which is clang, brings musl
+# and libc++.
+readonly ZIG_VERSION=0.17.1
+
+musl_suite() {
+  local zig="$CACHE/zig-$ZIG_VERSION/ziglang/zig" language
+  missing 'x86-64 musl' 'zig c++' suite python3 meson && return
+  if [[ ! -x "$zig" ]] && ! python3 -m pip install --quiet --no-deps \
+    --target "$CACHE/zig-$ZIG_VERSION" "ziglang==$ZIG_VERSION" \
+    > "$work/zig.log" 2>&1; then
+    line skipped 'x86-64 musl' 'zig c++' \
+      "suite (cannot install Zig: $(tail -n 1 "$work/zig.log"))"
+    return
+  fi
+  export ZIG_GLOBAL_CACHE_DIR="$CACHE/zig-cache"
+  suite_headers
+  for language in cc c++; do
+    # Meson 1.0 asks for the linker's name and does not know Zig's.
+    cat > "$work/zig-$language" << END
+#!/bin/sh
+case "\$*" in
+  *-Wl,--version*) echo 'LLD (compatible with GNU linkers)'; exit ;;
+esac
+exec '$zig' $language -target x86_64-linux-musl "\$@"
+END
+    chmod +x "$work/zig-$language"
+  done
+  cat > "$work/musl_suite.ini" << END
+[binaries]
+c = '$work/zig-cc'
+cpp = '$work/zig-c++'
+ar = ['$zig', 'ar']
+[built-in options]
+cpp_args = ['-isystem', '$work/suite_include']
+c_link_args = ['-static']
+cpp_link_args = ['-static']
+[host_machine]
+system = 'linux'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+  suite musl_suite 'x86-64 musl' "zig $ZIG_VERSION c++ -O3" 'all tests, static'
+}
