@@ -30,7 +30,8 @@ trap 'rm -f "$log"' EXIT
 # Instructions for 1000 FLOPs of the call that the arguments name.
 count() {
   local flops instructions
-  flops=$(valgrind --tool=callgrind --callgrind-out-file=/dev/null \
+  # All symbols are bound beforehand, or the first calls would count that too.
+  flops=$(LD_BIND_NOW=1 valgrind --tool=callgrind --callgrind-out-file=/dev/null \
     --toggle-collect=ffnorm_bench_counted "$PROGRAM" "$@" 2>"$log") || {
     cat "$log" >&2
     return 1
