@@ -53,6 +53,15 @@ struct ShareBits {
   uint64_t words[kWordsPerShare];
 };
 
+// (The compiler's own would call its run-time library where the CPU has no
+// instruction for it.)
+HWY_INLINE size_t CountBits(uint64_t v) {
+  v -= v >> 1 & 0x5555555555555555u;
+  v = (v & 0x3333333333333333u) + (v >> 2 & 0x3333333333333333u);
+  v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+  return v * 0x0101010101010101u >> 56;
+}
+
 // Bit i: h[i] is not 0. NaN is not 0.
 HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   const TileTag d;
@@ -96,7 +105,7 @@ HWY_INLINE void ListShare(const ActiveUnits& active, const BlockedRows& hidden,
     count = 0;
     for (size_t i = 0; i < kWordsPerShare; ++i) {
       bits.words[i] |= more.words[i];
-      count += hwy::PopCount(bits.words[i]);
+      count += CountBits(bits.words[i]);
     }
   }
 
