@@ -55,7 +55,7 @@ while read -r stage target rows d_model d_ff active expected; do
   lines+=("$(printf '%-10s %-4s %5s %5s %5s %4s %8s' \
     "$stage" "$target" "$rows" "$d_model" "$d_ff" "$active" "$got")")
   verdict=$(awk -v g="$got" -v e="$expected" -v m="$MARGIN_PERCENT" 'BEGIN {
-    print g > e * (1 + m / 100) ? "FAILED" : g < e * (1 - m / 100) ? "fewer" : "ok" }')
+    print((g > e * (1 + m / 100)) ? "FAILED" : (g < e * (1 - m / 100)) ? "fewer" : "ok") }')
   printf '%-7s %-10s %s rows of (%s,%s), %s%% active: %s instructions for 1000 FLOPs, table %s\n' \
     "$verdict" "$stage $target" "$rows" "$d_model" "$d_ff" "$active" "$got" "$expected"
   if [ "$verdict" = FAILED ]; then failed=$((failed + 1)); else passed=$((passed + 1)); fi

@@ -293,6 +293,22 @@ TEST_SUITE("overflow") {
     CheckSameBits(to, std::vector<float>(64, 2.0f));
   }
 
+  // Rows that would fit, but not what so many tasks want for them.
+  TEST_CASE("only the workspace overflows") {
+    const Model model(6, 9);
+    std::vector<float> y(6, 2.0f);
+    ForEachTarget([&](const ffnorm_target* target) {
+      const ffnorm_block block = model.Opened(target);
+      Workspace workspace(block, 1);
+      ffnorm_exec exec = *workspace.Exec();
+      exec.parallel_for = &Pool::ParallelFor;
+      exec.threads = SIZE_MAX;
+      CHECK(ffnorm_forward(&block, FFNORM_PRE_LN, SIZE_MAX / 32, y.data(), 6,
+                           y.data(), 6, &exec) == FFNORM_SIZE_OVERFLOW);
+    });
+    CheckSameBits(y, std::vector<float>(6, 2.0f));
+  }
+
   // One row may have any stride, also one that wraps when counted in bytes.
   TEST_CASE("one row with strides that wrap in bytes") {
     constexpr size_t kQuarter = SIZE_MAX / 4 + 1;  // times 4 is 0

@@ -18,7 +18,9 @@ mkdir -p "${COVERAGE_BUILD:-build-coverage}"
 build=$(realpath "${COVERAGE_BUILD:-build-coverage}")
 least=97.0
 log=$build/log
-coverage='-fprofile-instr-generate -fcoverage-mapping'
+# Both builds name a source alike, so that it has one line in the table.
+coverage="-fprofile-instr-generate -fcoverage-mapping"
+coverage+=" -fcoverage-compilation-dir=$build/baseline"
 
 # The tools of the same LLVM as clang.
 version=$(clang++ --version | sed -n 's/.*version \([0-9]*\).*/\1/p' | head -n 1)

@@ -336,6 +336,18 @@ Outcomes ReferenceOutcomes() {
                           &params, FFNORM_FUSED, Enumerator<ffnorm_order>(2), 4,
                           x.data(), 6, y.data(), 6, w, bytes),
                       before.Unchanged()});
+  const auto dense = [&](const std::string& what, ffnorm_class rounding,
+                         ffnorm_layer layer, ffnorm_activation activation) {
+    const ffnorm_status got = ffnorm_reference_dense(
+        &params, rounding, layer, activation, 4, x.data(), 10, y.data(), 10);
+    outcomes.push_back({what, kInvalid, got, before.Unchanged()});
+  };
+  dense("dense: class", Enumerator<ffnorm_class>(2), FFNORM_DENSE_1,
+        FFNORM_RELU);
+  dense("dense: layer", FFNORM_FUSED, Enumerator<ffnorm_layer>(-1),
+        FFNORM_RELU);
+  dense("dense: activation", FFNORM_FUSED, FFNORM_DENSE_1,
+        Enumerator<ffnorm_activation>(2));
   outcomes.push_back(
       {"dense in place", kInvalid,
        ffnorm_reference_dense(&params, FFNORM_FUSED, FFNORM_DENSE_1,

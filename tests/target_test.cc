@@ -1,11 +1,13 @@
 // Targets by list, by name and by environment.
 #include <stddef.h>
+#include <stdint.h>
 
 #include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "tests/model.h"
 #include "tests/test_util.h"
 
@@ -84,6 +86,24 @@ TEST_SUITE("target") {
             ffnorm_target_vector_bytes(all[i]));
       CHECK(ffnorm_target_class(all[i - 1]) >= ffnorm_target_class(all[i]));
     }
+  }
+
+  TEST_CASE("a CPU has a level only with all features of it and those below") {
+    CpuidLeaves cpu = {};
+    CHECK(LevelOf(cpu) == kCpuBaseline);
+    cpu.leaf1_ecx = 1u << 0 | 1u << 9;  // SSE3, SSSE3
+    CHECK(LevelOf(cpu) == kCpuSsse3);
+    constexpr uint32_t kSse4 =
+        1u << 1 | 1u << 19 | 1u << 20 | 1u << 23 | 1u << 25;
+    const uint32_t ssse3 = cpu.leaf1_ecx;
+    for (const int bit : {1, 19, 20, 23, 25}) {
+      cpu.leaf1_ecx = ssse3 | (kSse4 & ~(1u << bit));
+      CHECK(LevelOf(cpu) == kCpuSsse3);
+    }
+    cpu.leaf1_ecx = kSse4;
+    CHECK(LevelOf(cpu) == kCpuBaseline);
+    cpu.leaf1_ecx = ssse3 | kSse4;
+    CHECK(LevelOf(cpu) == kCpuSse4);
   }
 
   TEST_CASE("NULL is no target") {

@@ -30,9 +30,9 @@
  *   - Arguments are checked in every build, before anything is written: with
  *     any status but FFNORM_OK all outputs are as they were.
  *   - No call allocates, locks, creates a thread, throws, aborts, prints, or
- *     changes global state or the floating-point environment. All that is read
- *     is the CPU and, where a target is left to default, the environment
- *     variable FFNORM_TARGET.
+ *     changes global state or the floating-point environment (exception flags
+ *     may be raised). All that is read is the CPU and, where a target is left to
+ *     default, the environment variable FFNORM_TARGET.
  *   - Calls may run at the same time in any number of threads, provided that
  *     their outputs and workspaces do not overlap. Packed blocks are read only
  *     and may be shared.

@@ -94,7 +94,8 @@ neon() {
   missing 'AArch64 NEON' "$1 $2" hashes qemu-aarch64 && return
   # shellcheck disable=SC2046 # there may be none
   build "$name" 'AArch64 NEON' "$1" "$2" $(machine_flags "$1" aarch64) &&
-    hashes "$name" 'AArch64 NEON' NEON/16 hashes on_aarch64
+    hashes "$name" 'AArch64 NEON' 'NEON\|NEON_WITHOUT_AES/16' hashes \
+      on_aarch64
 }
 
 sve() {
