@@ -100,9 +100,11 @@ class GuardedBuffer {
     REQUIRE(mprotect(base_, page, PROT_NONE) == 0);
     REQUIRE(mprotect(inner_ + usable_, page, PROT_NONE) == 0);
 #else
-    usable_ = bytes;
-    plain_.resize(count + 1);
-    inner_ = reinterpret_cast<unsigned char*>(plain_.data());
+    // Both edges are aligned, as those of pages are.
+    usable_ = (bytes + FFNORM_ALIGNMENT - 1) / FFNORM_ALIGNMENT *
+              FFNORM_ALIGNMENT;
+    plain_ = AlignedBuffer(usable_);
+    inner_ = plain_.data();
 #endif
     memset(inner_, kCanary, usable_);
     data_ = edge == kEnd ? inner_ + usable_ - bytes : inner_;
@@ -148,7 +150,7 @@ class GuardedBuffer {
   size_t mapped_ = 0;
   unsigned char* base_ = nullptr;
 #else
-  std::vector<float> plain_;
+  AlignedBuffer plain_;
 #endif
 };
 

@@ -121,7 +121,8 @@ full_matrix() {
   start neon clang++-19 -O2
   start newer neon aarch64-linux-gnu-g++ -O2
   start newer neon clang++-19 -O2
-  start newer sve clang++-19 -O2
+  # No SVE with the newest Highway: it is off for clang 19 and does not compile
+  # with g++ 12.
   start newer big_endian s390x-linux-gnu-g++ -O2
   wait
 }

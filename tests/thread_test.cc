@@ -113,6 +113,7 @@ bool OpenAndRun(const Model& model, const ffnorm_target* target,
                         model.d_model, &exec) == FFNORM_OK;
 }
 
+#if FFNORM_TESTS_HAVE_FORK
 bool AllSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -120,6 +121,7 @@ bool AllSameBits(const std::vector<float>& a, const std::vector<float>& b) {
   }
   return true;
 }
+#endif
 
 }  // namespace
 

@@ -65,6 +65,12 @@ build() {
   fi
 }
 
+# not_built NAME TARGET CHECK: skips the check, and succeeds, if that is so.
+not_built() {
+  [[ -e "$work/$1/result_hashes.exe" ]] && return 1
+  line skipped "$2" '' "$3 (its program was not built)"
+}
+
 # run NAME RUNNER ARGUMENT...: what was built as NAME, by a function that knows
 # how.
 run() {

@@ -77,6 +77,7 @@ older_x86() {
   local name
   name="$(build_name x86 "$@")"
   missing x86-64 "$1 $2" hashes qemu-x86_64 && return
+  not_built "$name" 'x86-64, older CPUs' hashes && return
   hashes "$name" 'x86-64, Haswell CPU' AVX2/32 hashes on_haswell --target AVX2
   hashes "$name" 'x86-64, Westmere CPU' SSE4/16 hashes on_westmere
   hashes "$name" 'x86-64, Core 2 CPU' SSSE3/16 hashes on_core2
@@ -150,6 +151,7 @@ musl() {
   name="$(build_name musl "$@")"
   from="$work/$(build_name x86 "$@")"
   missing 'x86-64 musl' "$1 $2" hashes musl-gcc && return
+  not_built "${from##*/}" 'x86-64 musl' hashes && return
   mkdir -p "$work/$name"
   label="$(< "$from/label")"
   echo "$label" > "$work/$name/label"
