@@ -165,11 +165,11 @@ void ForEachCall(const Model& model, const Function& fn) {
   });
 }
 
+#if defined(__x86_64__)
 std::vector<float> Result(const Call& call) {
   return std::vector<float>(call.out, call.out + call.size);
 }
 
-#if defined(__x86_64__)
 constexpr unsigned kFtzDaz = 0x8040;
 
 // MXCSR but for the exception flags, which say what occurred.
