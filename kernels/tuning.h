@@ -57,12 +57,12 @@ constexpr Tuning kTuningAvx3 = {2, 14,  {8, 8, 8, 4}, {64, 64, 64, 64},
 // 64 lines ahead); three and four rows gain 10 and 20%. MC 72 and 96 against
 // 48: 64 rows of (1024,4096) .77 of the peak against .72, 512 rows .83 against
 // .81. Lists: prefetches for them reach half the speed of the CPU's own, so
-// that one row breaks even near 65% with weights in L3 and 42% from memory; 30%
-// active take .78x / .86x the time, 10% .62x / .61x, 3% .57x / .51x. Six rows
-// with 47% active in some row .85x / .92x; 64 rows 1.03x / 1.15x, with 17%
-// .87x.
+// that one row breaks even near 65% with weights in L3 and 42% from memory,
+// where a list of 50% took 1.2x to 1.3x the time; 30% active take .78x / .86x
+// the time, 10% .62x / .61x, 3% .57x / .51x. Six rows with 47% active in some
+// row .85x / .92x; 64 rows 1.03x / 1.15x, with 17% .87x.
 constexpr Tuning kTuningAvx2 = {2, 6,  {8, 8, 4, 2}, {0, 0, 64, 64},
-                                2, 72, 50,           30};
+                                2, 72, 40,           30};
 
 // SSE, 16 registers, no FMA: the product needs one more.
 constexpr Tuning kTuningSse = {2, 6,  {8, 4, 4, 2}, {64, 64, 64, 64},

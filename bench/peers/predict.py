@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What ../MODEL.md predicts, beside what was measured.
 
-Usage: predict.py results.json [--mr 6] [--mc 72] [--few 4] [--listed 50]
+Usage: predict.py results.json [--mr 6] [--mc 72] [--few 4] [--listed 40]
 
 Reads the results of run.py and prints a Markdown table: for each point of ffnorm
 the seconds that the model gives from the machine's peak and read bandwidth alone,
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--mr", type=int, default=6)
     parser.add_argument("--mc", type=int, default=72)
     parser.add_argument("--few", type=int, default=4)
-    parser.add_argument("--listed", type=float, default=50)
+    parser.add_argument("--listed", type=float, default=40)
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
         points = json.load(file)["points"]
