@@ -107,7 +107,7 @@ class BlasBlock : public Peer {
 };
 
 // The same with both matrices copied to huge pages, for what reads them as they
-// are.
+// are. A derived class adds one multiplication for both.
 class PlainBlasBlock : public BlasBlock {
  public:
   PlainBlasBlock(const Weights& weights, bool parallel)
@@ -119,10 +119,18 @@ class PlainBlasBlock : public BlasBlock {
   }
 
  protected:
-  const float* w1() const { return w1_.floats(); }
-  const float* w2() const { return w2_.floats(); }
+  // c = a b + beta c, beta 0 or 1; a is (rows, k), b (k, n), all contiguous.
+  virtual void Multiply(const float* a, const float* b, float* c, size_t rows,
+                        size_t n, size_t k, float beta) = 0;
 
  private:
+  void Matmul1(const float* z, float* h, size_t rows) final {
+    Multiply(z, w1_.floats(), h, rows, w_.d_ff, w_.d_model, 0.0f);
+  }
+  void Matmul2(const float* h, float* y, size_t rows) final {
+    Multiply(h, w2_.floats(), y, rows, w_.d_model, w_.d_ff, 1.0f);
+  }
+
   Memory w1_;
   Memory w2_;
 };

@@ -16,17 +16,9 @@ class Sgemm : public PlainBlasBlock {
   }
 
  protected:
-  void Matmul1(const float* z, float* h, size_t rows) override {
-    Multiply(z, w1(), h, rows, w_.d_ff, w_.d_model, 0.0f);
-  }
-  void Matmul2(const float* h, float* y, size_t rows) override {
-    Multiply(h, w2(), y, rows, w_.d_model, w_.d_ff, 1.0f);
-  }
-
- private:
   // BLIS takes no const.
-  static void Multiply(const float* a, const float* b, float* c, size_t rows,
-                       size_t n, size_t k, float beta) {
+  void Multiply(const float* a, const float* b, float* c, size_t rows, size_t n,
+                size_t k, float beta) override {
     float one = 1.0f;
     bli_sgemm(BLIS_NO_TRANSPOSE, BLIS_NO_TRANSPOSE, static_cast<dim_t>(rows),
               static_cast<dim_t>(n), static_cast<dim_t>(k), &one,

@@ -21,16 +21,9 @@ class Expressions : public PlainBlasBlock {
   }
 
  protected:
-  void Matmul1(const float* z, float* h, size_t rows) override {
-    Multiply(z, w1(), h, rows, w_.d_ff, w_.d_model, false);
-  }
-  void Matmul2(const float* h, float* y, size_t rows) override {
-    Multiply(h, w2(), y, rows, w_.d_model, w_.d_ff, true);
-  }
-
- private:
-  static void Multiply(const float* a, const float* b, float* c, size_t rows,
-                       size_t n, size_t k, bool add) {
+  void Multiply(const float* a, const float* b, float* c, size_t rows, size_t n,
+                size_t k, float beta) override {
+    const bool add = beta != 0.0f;
     const Eigen::Map<const Matrix> B(b, Int(k), Int(n));
     if (rows == 1) {  // as a vector, for which Eigen has other loops
       Assign(Eigen::Map<Row>(c, Int(n)), Eigen::Map<const Row>(a, Int(k)) * B,
@@ -40,6 +33,8 @@ class Expressions : public PlainBlasBlock {
              Eigen::Map<const Matrix>(a, Int(rows), Int(k)) * B, add);
     }
   }
+
+ private:
   template <class To, class Product>
   static void Assign(To to, const Product& product, bool add) {
     if (add) {

@@ -67,16 +67,8 @@ class Sgemm : public PlainBlasBlock {
   }
 
  protected:
-  void Matmul1(const float* z, float* h, size_t rows) override {
-    Multiply(z, w1(), h, rows, w_.d_ff, w_.d_model, 0.0f);
-  }
-  void Matmul2(const float* h, float* y, size_t rows) override {
-    Multiply(h, w2(), y, rows, w_.d_model, w_.d_ff, 1.0f);
-  }
-
- private:
-  static void Multiply(const float* a, const float* b, float* c, size_t rows,
-                       size_t n, size_t k, float beta) {
+  void Multiply(const float* a, const float* b, float* c, size_t rows, size_t n,
+                size_t k, float beta) override {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, Int(rows), Int(n),
                 Int(k), 1.0f, a, Int(k), b, Int(n), beta, c, Int(n));
   }
@@ -90,16 +82,8 @@ class Sgemv : public PlainBlasBlock {
   }
 
  protected:
-  void Matmul1(const float* z, float* h, size_t rows) override {
-    Multiply(z, w1(), h, rows, w_.d_ff, w_.d_model, 0.0f);
-  }
-  void Matmul2(const float* h, float* y, size_t rows) override {
-    Multiply(h, w2(), y, rows, w_.d_model, w_.d_ff, 1.0f);
-  }
-
- private:
-  static void Multiply(const float* a, const float* b, float* c, size_t rows,
-                       size_t n, size_t k, float beta) {
+  void Multiply(const float* a, const float* b, float* c, size_t rows, size_t n,
+                size_t k, float beta) override {
     for (size_t row = 0; row < rows; ++row) {
       cblas_sgemv(CblasRowMajor, CblasTrans, Int(k), Int(n), 1.0f, b, Int(n),
                   a + row * k, 1, beta, c + row * n, 1);
