@@ -155,9 +155,8 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 }
 
 // The same for kRows rows, whose tile may span several panels.
-template <size_t kRows>
+template <size_t kRows, size_t kVectors = kTuning.few_rows_vectors[kRows - 1]>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
-  constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
   constexpr size_t kAhead = kTuning.few_rows_ahead[kRows - 1];
   const ActiveUnits* active = strip.matmul->active;
   const bool sparse = active != nullptr && active->IsSparse(0);
@@ -196,6 +195,8 @@ HWY_NOINLINE void RunStrip(const Strip& strip) {
     RunFewRowsStrip<2>(strip);
   } else if (together && m.rows == 3) {
     RunFewRowsStrip<3>(strip);
+  } else if (together && m.rows == 4 && m.k * m.n >= kFarMatrixFloats) {
+    RunFewRowsStrip<4, kTuning.far_four_rows_vectors>(strip);
   } else if (together && m.rows == 4) {
     RunFewRowsStrip<4>(strip);
   } else {

@@ -13,6 +13,7 @@
 
 #include "kernels/shape.h"
 #include "kernels/target.h"
+#include "kernels/tuning.h"
 #include "tests/model.h"
 #include "tests/oracle.h"
 #include "tests/random_data.h"
@@ -162,6 +163,14 @@ float Exact(int64_t value) {
 }  // namespace
 
 TEST_SUITE("block") {
+  TEST_CASE("weights that come from memory, where four rows have a tile") {
+    const Model model(1024, 2048);
+    REQUIRE(model.d_model * model.d_ff == kFarMatrixFloats);
+    CheckAgainstReference(model, 5, model.Input(5), [](const ffnorm_target*) {
+      return std::vector<size_t>{3, 4, 5};
+    });
+  }
+
   TEST_CASE("every width with every hidden width") {
     size_t rows = 0;
     for (const size_t d_model : Sizes()) {
