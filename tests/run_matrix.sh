@@ -14,8 +14,9 @@
 # why, or "FAILED" and the end of the output. The last line is
 # "N passed, N failed, N skipped"; the exit status is 0 if none failed.
 #
-# quick takes about 5 minutes on two cores. full has more compilers, options and
-# CPUs, and the whole test suite on Windows (in Wine) and on musl.
+# quick takes about 5 minutes on two cores. full has more compilers, options,
+# CPUs and lengths of vectors, and the whole test suite on AArch64, on Windows (in
+# Wine) and on musl.
 #
 # Compilers and emulators are installed by apt, as root or with sudo.
 #
@@ -153,6 +154,7 @@ quick_matrix
 [[ "$MODE" == quick ]] || full_matrix
 crossings
 if [[ "$MODE" == full ]]; then
+  start neon_suite
   start windows_suite
   start musl_suite
   wait

@@ -7,10 +7,11 @@ suite() {
   local name="$1" target="$2" compiler="$3" check="$4" directory="$work/$1"
   local log="$work/$1.log" passed start=$SECONDS
   if meson setup "$directory" --cross-file "$work/$name.ini" \
-    -Dtests=enabled -Dbench=disabled -Dexamples=disabled > "$log" 2>&1 &&
+    -Dtests=enabled -Dbench=disabled -Dcli=disabled -Dexamples=disabled \
+    > "$log" 2>&1 &&
     ninja -C "$directory" -j "$JOBS" >> "$log" 2>&1 &&
     meson test -C "$directory" --no-rebuild --num-processes "$JOBS" \
-      --timeout-multiplier 5 --print-errorlogs > "$log" 2>&1 < /dev/null &&
+      --timeout-multiplier 10 --print-errorlogs > "$log" 2>&1 < /dev/null &&
     passed="$(sed -n 's/^Ok: *//p' "$log")" && ((passed > 0)); then
     line ok "$target" "$compiler" \
       "$check: $passed suites ($((SECONDS - start)) s)"
@@ -19,32 +20,50 @@ suite() {
   fi
 }
 
-# Headers that are the same for each machine.
-suite_headers() {
+# cross_file NAME SYSTEM CPU: the cross file $work/NAME.ini, whose [binaries]
+# come from standard input. Programs are static, and Highway's and doctest's
+# headers those of this machine, where no cross compiler looks.
+cross_file() {
   mkdir -p "$work/suite_include"
   ln -sfn "$installed/hwy" "$work/suite_include/hwy"
   ln -sfn /usr/include/doctest "$work/suite_include/doctest"
-}
-
-windows_suite() {
-  local cxx=x86_64-w64-mingw32-g++-posix
-  missing 'x86-64 Windows' "$cxx" suite "$cxx" "$wine" meson && return
-  suite_headers
-  cat > "$work/windows_suite.ini" << END
-[binaries]
-c = 'x86_64-w64-mingw32-gcc-posix'
-cpp = '$cxx'
-ar = 'x86_64-w64-mingw32-ar'
-exe_wrapper = '$wine'
+  {
+    echo '[binaries]'
+    cat
+    cat << END
 [built-in options]
 cpp_args = ['-isystem', '$work/suite_include']
 c_link_args = ['-static']
 cpp_link_args = ['-static']
 [host_machine]
-system = 'windows'
-cpu_family = 'x86_64'
-cpu = 'x86_64'
+system = '$2'
+cpu_family = '$3'
+cpu = '$3'
 endian = 'little'
+END
+  } > "$work/$1.ini"
+}
+
+neon_suite() {
+  local cxx=aarch64-linux-gnu-g++
+  missing 'AArch64 NEON' "$cxx" suite "$cxx" qemu-aarch64 meson && return
+  cross_file neon_suite linux aarch64 << END
+c = 'aarch64-linux-gnu-gcc'
+cpp = '$cxx'
+ar = 'aarch64-linux-gnu-ar'
+exe_wrapper = 'qemu-aarch64'
+END
+  suite neon_suite 'AArch64 NEON' "$(compiler_label "$cxx" -O3)" 'all tests'
+}
+
+windows_suite() {
+  local cxx=x86_64-w64-mingw32-g++-posix
+  missing 'x86-64 Windows' "$cxx" suite "$cxx" "$wine" meson && return
+  cross_file windows_suite windows x86_64 << END
+c = 'x86_64-w64-mingw32-gcc-posix'
+cpp = '$cxx'
+ar = 'x86_64-w64-mingw32-ar'
+exe_wrapper = '$wine'
 END
   suite windows_suite 'x86-64 Windows' "$(compiler_label "$cxx" -O3)" \
     'all tests in Wine'
@@ -65,7 +84,6 @@ musl_suite() {
     return
   fi
   export ZIG_GLOBAL_CACHE_DIR="$CACHE/zig-cache"
-  suite_headers
   for language in cc c++; do
     # Meson 1.0 asks for the linker's name and does not know Zig's.
     cat > "$work/zig-$language" << END
@@ -77,20 +95,10 @@ exec '$zig' $language -target x86_64-linux-musl "\$@"
 END
     chmod +x "$work/zig-$language"
   done
-  cat > "$work/musl_suite.ini" << END
-[binaries]
+  cross_file musl_suite linux x86_64 << END
 c = '$work/zig-cc'
 cpp = '$work/zig-c++'
 ar = ['$zig', 'ar']
-[built-in options]
-cpp_args = ['-isystem', '$work/suite_include']
-c_link_args = ['-static']
-cpp_link_args = ['-static']
-[host_machine]
-system = 'linux'
-cpu_family = 'x86_64'
-cpu = 'x86_64'
-endian = 'little'
 END
   suite musl_suite 'x86-64 musl' "zig $ZIG_VERSION c++ -O3" 'all tests, static'
 }
