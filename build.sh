@@ -1,11 +1,12 @@
 #!/bin/sh
-# Builds everything into build/: the library, tests, benchmarks and examples. On
-# Debian, packages that are missing are installed first (as root or with sudo).
+# Builds everything into build/: the library, tests, benchmarks, examples and the
+# command line program. On Debian, packages that are missing are installed first
+# (as root or with sudo).
 set -eu
 cd "$(dirname "$0")"
 
 packages="g++ meson ninja-build pkg-config python3 libhwy-dev doctest-dev
-  libbenchmark-dev"
+  libbenchmark-dev libcli11-dev nlohmann-json3-dev"
 
 if command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; then
   missing=""

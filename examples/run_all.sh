@@ -62,7 +62,7 @@ install_prefix() {
   need_command pkg-config pkg-config
   need_header hwy/highway.h libhwy-dev
   meson setup "$WORK/build" "$SOURCE" --prefix "$PREFIX" --libdir lib \
-    -Dtests=disabled -Dbench=disabled -Dexamples=disabled &&
+    -Dtests=disabled -Dbench=disabled -Dcli=disabled -Dexamples=disabled &&
     ninja -C "$WORK/build" &&
     meson install -C "$WORK/build" --no-rebuild --quiet &&
     pkg-config --modversion ffnorm

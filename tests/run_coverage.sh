@@ -36,7 +36,8 @@ run() {
   local directory=$build/$1
   shift
   [ -f "$directory/build.ninja" ] || CC=clang CXX=clang++ meson setup \
-    "$directory" -Doptimization=1 -Dbench=disabled -Dexamples=disabled \
+    "$directory" -Doptimization=1 -Dbench=disabled -Dcli=disabled \
+    -Dexamples=disabled \
     -Dcpp_args="$coverage -DHWY_COMPILE_ONLY_STATIC $*" \
     -Dcpp_link_args="$coverage" -Dc_link_args="$coverage" || return 1
   ninja -j"${JOBS:-1}" -C "$directory" &&

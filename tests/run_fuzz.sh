@@ -79,7 +79,7 @@ build_differential() {
   if [ ! -f "$archive" ]; then
     archive=$build/native/libffnorm.a
     meson setup "$build/native" -Dtests=disabled -Dbench=disabled \
-      -Dexamples=disabled && ninja -C "$build/native" || return 1
+      -Dcli=disabled -Dexamples=disabled && ninja -C "$build/native" || return 1
   fi
   # The reference is traced, for the fuzzer to see by what its branches differ.
   compile traced_reference.o kernels/reference.cc "${traced[@]}" \

@@ -97,7 +97,7 @@ configure() {
   shift 2
   [ -d "$directory" ] || CC=clang CXX=clang++ meson setup "$directory" \
     -Doptimization=1 -Ddebug=true -Db_lundef=false -Dbench=disabled \
-    -Dexamples=disabled -Db_sanitize="$sanitizer" -Dcpp_args="$*" \
+    -Dcli=disabled -Dexamples=disabled -Db_sanitize="$sanitizer" -Dcpp_args="$*" \
     -Dcpp_link_args=-Wl,--allow-multiple-definition
 }
 

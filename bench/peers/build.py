@@ -115,7 +115,7 @@ def build_ffnorm(work):
     build = work / "ffnorm"
     if not (build / "build.ninja").exists():
         run(["meson", "setup", str(build), str(ROOT), "-Dtests=disabled",
-             "-Dexamples=disabled", "-Dbench=enabled"])
+             "-Dcli=disabled", "-Dexamples=disabled", "-Dbench=enabled"])
     run(["ninja", "-C", str(build), "libffnorm.a",
          "bench/libffnorm_bench_loops.a"])
     return build

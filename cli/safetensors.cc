@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <memory>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-namespace tinylm {
+namespace ffnorm_cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -20,7 +19,7 @@ bool Fail(std::string* error, const std::string& text) {
   return false;
 }
 
-std::string ShapeText(const std::vector<size_t>& shape) {
+std::string Text(const std::vector<size_t>& shape) {
   std::string text = "(";
   for (const size_t extent : shape) {
     if (text.size() > 1) text += ", ";
@@ -53,6 +52,26 @@ bool ParseSizes(const Json& entry, const char* key,
   return true;
 }
 
+float FromBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+float FromBfloat16(uint16_t bits) { return FromBits(uint32_t{bits} << 16); }
+
+float FromHalf(uint16_t half) {
+  const uint32_t sign = (half & 0x8000u) << 16;
+  const uint32_t exponent = half >> 10 & 0x1fu;
+  const uint32_t fraction = half & 0x3ffu;
+  if (exponent == 0) {  // zeros and subnormal numbers
+    const float magnitude = static_cast<float>(fraction) * 0x1p-24f;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+  const uint32_t wide = exponent == 0x1fu ? 0xffu : exponent + (127 - 15);
+  return FromBits(sign | wide << 23 | fraction << 13);
+}
+
 }  // namespace
 
 bool Safetensors::Open(const std::string& path, Safetensors* file,
@@ -60,10 +79,11 @@ bool Safetensors::Open(const std::string& path, Safetensors* file,
   const auto fail = [&](const std::string& text) {
     return Fail(error, path + ": " + text);
   };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(
-      std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (stream == nullptr) return fail("cannot be opened");
-  std::FILE* const f = stream.get();
+  Safetensors result;
+  result.path_ = path;
+  result.stream_.reset(std::fopen(path.c_str(), "rb"));
+  std::FILE* const f = result.stream_.get();
+  if (f == nullptr) return fail("cannot be opened");
   if (std::fseek(f, 0, SEEK_END) != 0) return fail("cannot be read");
   const long size = std::ftell(f);
   if (size < 0 || std::fseek(f, 0, SEEK_SET) != 0) {
@@ -72,7 +92,9 @@ bool Safetensors::Open(const std::string& path, Safetensors* file,
 
   unsigned char length_bytes[8];
   if (std::fread(length_bytes, 1, 8, f) != 8) {
-    return fail("no safetensors file (shorter than 8 bytes)");
+    return fail(std::ferror(f) != 0
+                    ? "cannot be read"
+                    : "no safetensors file (shorter than 8 bytes)");
   }
   uint64_t length = 0;
   for (int i = 8; i-- != 0;) length = length << 8 | length_bytes[i];
@@ -83,16 +105,12 @@ bool Safetensors::Open(const std::string& path, Safetensors* file,
                 " there)");
   }
 
-  Safetensors result;
-  result.path_ = path;
   std::string header(length, '\0');
-  const size_t data_bytes = rest - length;
-  result.data_.resize((data_bytes + sizeof(float) - 1) / sizeof(float));
-  if (std::fread(header.data(), 1, length, f) != length ||
-      std::fread(result.data_.data(), 1, data_bytes, f) != data_bytes) {
+  if (std::fread(header.data(), 1, length, f) != length) {
     return fail("cannot be read");
   }
-  if (!result.ParseHeader(header, data_bytes, error)) return fail(*error);
+  result.data_begin_ = 8 + length;
+  if (!result.ParseHeader(header, rest - length, error)) return fail(*error);
   *file = std::move(result);
   return true;
 }
@@ -133,7 +151,7 @@ bool Safetensors::ParseHeader(const std::string& text, size_t data_bytes,
       return Fail(error, who + " ends past the file: cut off?");
     }
     if (tensor.end - tensor.begin != bytes) {
-      return Fail(error, who + ": shape " + ShapeText(tensor.shape) +
+      return Fail(error, who + ": shape " + Text(tensor.shape) +
                              " does not fit its bytes");
     }
     tensors_[name] = std::move(tensor);
@@ -161,22 +179,55 @@ std::vector<size_t> Safetensors::Shape(const std::string& name) const {
   return found == tensors_.end() ? std::vector<size_t>() : found->second.shape;
 }
 
-bool Safetensors::Find(const std::string& name,
-                       const std::vector<size_t>& shape, const float** values,
-                       std::string* error) const {
+bool Safetensors::ReadBytes(const Tensor& tensor, void* bytes) const {
+  const size_t size = tensor.end - tensor.begin;
+  const size_t begin = data_begin_ + tensor.begin;
+  return std::fseek(stream_.get(), static_cast<long>(begin), SEEK_SET) == 0 &&
+         std::fread(bytes, 1, size, stream_.get()) == size;
+}
+
+bool Safetensors::CanRead(const std::string& name, std::string* error) const {
+  const std::string who = path_ + ": tensor " + name;
+  const auto place = tensors_.find(name);
+  if (place == tensors_.end()) return Fail(error, who + " is missing");
+  const std::string& type = place->second.type;
+  return type == "F32" || type == "F16" || type == "BF16" ||
+         Fail(error, who + " is " + type + ", not F32, F16 or BF16");
+}
+
+bool Safetensors::Read(const std::string& name,
+                       const std::vector<size_t>& shape,
+                       std::vector<float>* values, std::string* error) const {
+  if (!CanRead(name, error)) return false;
   const auto fail = [&](const std::string& text) {
     return Fail(error, path_ + ": tensor " + name + text);
   };
-  const auto found = tensors_.find(name);
-  if (found == tensors_.end()) return fail(" is missing");
-  const Tensor& tensor = found->second;
-  if (tensor.type != "F32") return fail(" is " + tensor.type + ", not F32");
+  const Tensor& tensor = tensors_.at(name);
   if (tensor.shape != shape) {
-    return fail(" is " + ShapeText(tensor.shape) + ", expected " +
-                ShapeText(shape));
+    return fail(" is " + Text(tensor.shape) + ", expected " + Text(shape));
   }
-  if (tensor.begin % sizeof(float) != 0) return fail(" is not aligned");
-  *values = data_.data() + tensor.begin / sizeof(float);
+  const size_t bytes = tensor.end - tensor.begin;
+  if (tensor.type == "F32") {
+    values->resize(bytes / sizeof(float));
+    return ReadBytes(tensor, values->data()) || fail(" cannot be read");
+  }
+  std::vector<uint16_t> halves(bytes / sizeof(uint16_t));
+  if (!ReadBytes(tensor, halves.data())) return fail(" cannot be read");
+  values->resize(halves.size());
+  std::transform(halves.begin(), halves.end(), values->begin(),
+                 tensor.type == "F16" ? &FromHalf : &FromBfloat16);
+  return true;
+}
+
+bool Safetensors::Find(const std::string& name,
+                       const std::vector<size_t>& shape, const float** values,
+                       std::string* error) const {
+  std::vector<float> read;
+  if (!Read(name, shape, &read, error)) return false;
+  std::vector<float>& kept = found_[name];
+  // Asked for before: earlier pointers stay good.
+  if (kept.empty()) kept = std::move(read);
+  *values = kept.data();
   return true;
 }
 
@@ -190,4 +241,4 @@ bool Safetensors::Metadata(const std::string& key, std::string* text,
   return true;
 }
 
-}  // namespace tinylm
+}  // namespace ffnorm_cli
