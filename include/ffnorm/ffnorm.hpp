@@ -1,23 +1,24 @@
-// A C++17 view over ffnorm.h, in this header alone: owners for the memory,
-// row views, a status that cannot be dropped by accident, and any callable as a
-// thread pool. It throws nothing and needs neither exceptions nor RTTI. What
-// the functions compute, and which arguments they take, is said in ffnorm.h.
-//
-//     ffnorm::Params params = ffnorm::DefaultParams(d_model, d_ff);
-//     params.w1 = ...;  // and the others
-//     ffnorm::PackedWeights weights;
-//     ffnorm::Block block;
-//     ffnorm::Workspace workspace;
-//     ffnorm::Status status = ffnorm::PackedWeights::Pack(params, &weights);
-//     if (Ok(status)) status = weights.Open(&block);
-//     if (Ok(status)) {
-//       status = ffnorm::Workspace::Allocate(block, rows, 1, &workspace);
-//     }
-//     if (Ok(status)) {
-//       status = block.Forward(ffnorm::Order::kPreLn, {x, rows, d_model},
-//                              {y, rows, d_model}, workspace.Serial());
-//     }
-//     if (!Ok(status)) std::puts(Message(status));
+/// @file
+/// A C++17 view over ffnorm.h, in this header alone: owners for the memory,
+/// row views, a status that cannot be dropped by accident, and any callable as
+/// a thread pool. It throws nothing and needs neither exceptions nor RTTI. What
+/// the functions compute, and which arguments they take, is said in ffnorm.h.
+///
+///     ffnorm::Params params = ffnorm::DefaultParams(d_model, d_ff);
+///     params.w1 = ...;  // and the others
+///     ffnorm::PackedWeights weights;
+///     ffnorm::Block block;
+///     ffnorm::Workspace workspace;
+///     ffnorm::Status status = ffnorm::PackedWeights::Pack(params, &weights);
+///     if (Ok(status)) status = weights.Open(&block);
+///     if (Ok(status)) {
+///       status = ffnorm::Workspace::Allocate(block, rows, 1, &workspace);
+///     }
+///     if (Ok(status)) {
+///       status = block.Forward(ffnorm::Order::kPreLn, {x, rows, d_model},
+///                              {y, rows, d_model}, workspace.Serial());
+///     }
+///     if (!Ok(status)) std::puts(Message(status));
 #ifndef FFNORM_FFNORM_HPP_
 #define FFNORM_FFNORM_HPP_
 
@@ -35,7 +36,7 @@ inline namespace view0 {
 
 // ---- Status -----------------------------------------------------------------
 
-// What became of a call: the values of ffnorm_status, and one of this header.
+/// What became of a call: the values of ffnorm_status, and one of this header.
 enum class [[nodiscard]] Status : int{
     kOk = FFNORM_OK,
     kInvalidArgument = FFNORM_INVALID_ARGUMENT,
@@ -44,20 +45,20 @@ enum class [[nodiscard]] Status : int{
     kSizeOverflow = FFNORM_SIZE_OVERFLOW,
     kMemoryTooSmall = FFNORM_MEMORY_TOO_SMALL,
     kWorkspaceTooSmall = FFNORM_WORKSPACE_TOO_SMALL,
-    kOutOfMemory = 100,  // an owner of this header could not allocate
+    kOutOfMemory = 100,  ///< an owner of this header could not allocate
 };
 
-// The same value in this header's type.
+/// The same value in this header's type.
 constexpr Status FromC(ffnorm_status status) noexcept {
   return static_cast<Status>(status);
 }
 
-// Whether the call did what was asked.
+/// Whether the call did what was asked.
 [[nodiscard]] constexpr bool Ok(Status status) noexcept {
   return status == Status::kOk;
 }
 
-// One line of English, never null.
+/// One line of English, never null.
 [[nodiscard]] inline const char* Message(Status status) noexcept {
   if (status == Status::kOutOfMemory) return "out of memory";
   return ffnorm_status_string(static_cast<ffnorm_status>(status));
@@ -65,25 +66,26 @@ constexpr Status FromC(ffnorm_status status) noexcept {
 
 // ---- Choices ----------------------------------------------------------------
 
-// Where LayerNorm stands.
+/// Where LayerNorm stands.
 enum class Order : int {
-  kPreLn = FFNORM_PRE_LN,    // y = x + FFN(LN(x))
-  kPostLn = FFNORM_POST_LN,  // y = LN(x + FFN(x))
+  kPreLn = FFNORM_PRE_LN,    ///< y = x + FFN(LN(x))
+  kPostLn = FFNORM_POST_LN,  ///< y = LN(x + FFN(x))
 };
 
-// One of a block's two Dense layers.
+/// One of a block's two Dense layers.
 enum class Layer : int {
-  kDense1 = FFNORM_DENSE_1,  // d_model -> d_ff
-  kDense2 = FFNORM_DENSE_2,  // d_ff -> d_model
+  kDense1 = FFNORM_DENSE_1,  ///< d_model -> d_ff
+  kDense2 = FFNORM_DENSE_2,  ///< d_ff -> d_model
 };
 
-// What Block::Dense applies to its sums.
+/// What Block::Dense applies to its sums.
 enum class Activation : int {
   kLinear = FFNORM_LINEAR,
   kRelu = FFNORM_RELU,
 };
 
-// How a target rounds a multiply-add; one class gives the same bits everywhere.
+/// How a target rounds a multiply-add; one class gives the same bits
+/// everywhere.
 enum class Rounding : int {
   kUnfused = FFNORM_UNFUSED,
   kFused = FFNORM_FUSED,
@@ -91,8 +93,8 @@ enum class Rounding : int {
 
 // ---- Rows -------------------------------------------------------------------
 
-// `rows` rows to read, `stride` floats apart; how wide they are, the call
-// knows.
+/// `rows` rows to read, `stride` floats apart; how wide they are, the call
+/// knows.
 struct ConstRows {
   const float* data = nullptr;
   size_t rows = 0;
@@ -102,13 +104,13 @@ struct ConstRows {
   constexpr ConstRows(const float* first, size_t count, size_t step) noexcept
       : data(first), rows(count), stride(step) {}
 
-  // Row i, of the `rows` there are.
+  /// Row i, of the `rows` there are.
   constexpr const float* operator[](size_t i) const noexcept {
     return data + i * stride;
   }
 };
 
-// The same, to write.
+/// The same, to write.
 struct Rows {
   float* data = nullptr;
   size_t rows = 0;
@@ -118,12 +120,12 @@ struct Rows {
   constexpr Rows(float* first, size_t count, size_t step) noexcept
       : data(first), rows(count), stride(step) {}
 
-  // What may be written may be read.
+  /// What may be written may be read.
   constexpr operator ConstRows() const noexcept {
     return ConstRows(data, rows, stride);
   }
 
-  // Row i, of the `rows` there are.
+  /// Row i, of the `rows` there are.
   constexpr float* operator[](size_t i) const noexcept {
     return data + i * stride;
   }
@@ -131,21 +133,21 @@ struct Rows {
 
 // ---- Targets ----------------------------------------------------------------
 
-// An instruction set to run on. A default-made one stands for the default (see
-// ffnorm_find_target), and is what every function takes unless told otherwise.
+/// An instruction set to run on. A default-made one stands for the default (see
+/// ffnorm_find_target), and is what every function takes unless told otherwise.
 class Target {
  public:
   constexpr Target() noexcept = default;
   constexpr explicit Target(const ffnorm_target* target) noexcept
       : target_(target) {}
 
-  // Finds a target by name; a null name resolves the default.
+  /// Finds a target by name; a null name resolves the default.
   static Status Find(const char* name, Target* target) noexcept {
     if (target == nullptr) return Status::kInvalidArgument;
     return FromC(ffnorm_find_target(name, &target->target_));
   }
 
-  // Null for a default-made one.
+  /// Null for a default-made one.
   [[nodiscard]] const char* name() const noexcept {
     return ffnorm_target_name(target_);
   }
@@ -156,7 +158,7 @@ class Target {
     return static_cast<Rounding>(ffnorm_target_class(target_));
   }
 
-  // What the C functions take.
+  /// What the C functions take.
   [[nodiscard]] constexpr const ffnorm_target* c() const noexcept {
     return target_;
   }
@@ -165,8 +167,8 @@ class Target {
   const ffnorm_target* target_ = nullptr;
 };
 
-// The targets that this build and this CPU have, the best one first. Asks the
-// CPU when it is made, so make it once.
+/// The targets that this build and this CPU have, the best one first. Asks the
+/// CPU when it is made, so make it once.
 class TargetList {
  public:
   TargetList() noexcept {
@@ -184,7 +186,7 @@ class TargetList {
   }
 
  private:
-  // More than any architecture has.
+  /// More than any architecture has.
   static constexpr size_t kCapacity = 32;
 
   Target targets_[kCapacity];
@@ -193,12 +195,12 @@ class TargetList {
 
 // ---- Memory -----------------------------------------------------------------
 
-// Owns memory aligned for packed blocks and workspaces. Moves, never copies.
+/// Owns memory aligned for packed blocks and workspaces. Moves, never copies.
 class AlignedMemory {
  public:
   AlignedMemory() noexcept = default;
 
-  // Uninitialized memory; an owner of nothing when there is none to have.
+  /// Uninitialized memory; an owner of nothing when there is none to have.
   [[nodiscard]] static AlignedMemory Allocate(size_t bytes) noexcept {
     AlignedMemory memory;
     memory.data_.reset(static_cast<unsigned char*>(::operator new (
@@ -215,7 +217,7 @@ class AlignedMemory {
     return *this;
   }
 
-  // Whether it owns anything.
+  /// Whether it owns anything.
   [[nodiscard]] explicit operator bool() const noexcept {
     return data_ != nullptr;
   }
@@ -235,11 +237,11 @@ class AlignedMemory {
 
 // ---- Running on a pool ------------------------------------------------------
 
-// What a call may use: workspace, pool, threads. Workspace makes one.
+/// What a call may use: workspace, pool, threads. Workspace makes one.
 using Exec = ffnorm_exec;
 
-// One piece of work as a pool gets it: two pointers, copied freely, called with
-// an index. It must not be called after the pool's own call has returned.
+/// One piece of work as a pool gets it: two pointers, copied freely, called
+/// with an index. It must not be called after the pool's own call has returned.
 class Task {
  public:
   Task(ffnorm_task task, void* context) noexcept
@@ -251,10 +253,10 @@ class Task {
   void* context_;
 };
 
-// An ffnorm_parallel_for over a Pool: any object that pool(tasks, task) makes
-// call task(i) once for each i in [0, tasks), and return when all are done.
-// `pool` points to the Pool. Nothing is allocated here; a pool that throws ends
-// the program, as no exception may pass through the library.
+/// An ffnorm_parallel_for over a Pool: any object that pool(tasks, task) makes
+/// call task(i) once for each i in [0, tasks), and return when all are done.
+/// `pool` points to the Pool. Nothing is allocated here; a pool that throws
+/// ends the program, as no exception may pass through the library.
 template <typename Pool>
 void ParallelFor(void* pool, size_t tasks, ffnorm_task task,
                  void* context) noexcept {
@@ -263,7 +265,7 @@ void ParallelFor(void* pool, size_t tasks, ffnorm_task task,
   (*static_cast<Pool*>(pool))(tasks, Task(task, context));
 }
 
-// `exec` on `pool`, cut into `threads` tasks. Refers to `pool`.
+/// `exec` on `pool`, cut into `threads` tasks. Refers to `pool`.
 template <typename Pool>
 [[nodiscard]] Exec OnPool(Exec exec, Pool& pool, size_t threads) noexcept {
   static_assert(std::is_object_v<Pool>, "a pool is an object, not a function");
@@ -275,23 +277,23 @@ template <typename Pool>
 
 // ---- Blocks -----------------------------------------------------------------
 
-// The parameters of a block as a model has them.
+/// The parameters of a block as a model has them.
 using Params = ffnorm_params;
 
-// See ffnorm_default_params.
+/// See ffnorm_default_params.
 [[nodiscard]] inline Params DefaultParams(size_t d_model,
                                           size_t d_ff) noexcept {
   return ffnorm_default_params(d_model, d_ff);
 }
 
-// A packed block opened for use: a small value that refers to packed memory,
-// its own or not, and is valid while that is. A default-made one is refused by
-// every call.
+/// A packed block opened for use: a small value that refers to packed memory,
+/// its own or not, and is valid while that is. A default-made one is refused by
+/// every call.
 class Block {
  public:
   Block() noexcept = default;
 
-  // Opens the packed block at `memory`, say a file's mapping. Constant time.
+  /// Opens the packed block at `memory`, say a file's mapping. Constant time.
   static Status Open(const void* memory, size_t bytes, Block* block,
                      Target target = Target()) noexcept {
     if (block == nullptr) return Status::kInvalidArgument;
@@ -303,16 +305,16 @@ class Block {
   [[nodiscard]] float epsilon() const noexcept { return block_.epsilon; }
   [[nodiscard]] Target target() const noexcept { return Target(block_.target); }
 
-  // What the C functions take.
+  /// What the C functions take.
   [[nodiscard]] const ffnorm_block* c() const noexcept { return &block_; }
 
-  // The workspace that up to `rows` rows on `threads` threads need.
+  /// The workspace that up to `rows` rows on `threads` threads need.
   Status WorkspaceBytes(size_t rows, size_t threads,
                         size_t* bytes) const noexcept {
     return FromC(ffnorm_workspace_bytes(&block_, rows, threads, bytes));
   }
 
-  // y = the block of x. As many rows in y as in x; y may be x.
+  /// y = the block of x. As many rows in y as in x; y may be x.
   Status Forward(Order order, ConstRows x, Rows y,
                  const Exec& exec) const noexcept {
     if (x.rows != y.rows) return Status::kInvalidArgument;
@@ -321,7 +323,7 @@ class Block {
                                 &exec));
   }
 
-  // y = activation(x w + b), one layer alone. As many rows in y as in x.
+  /// y = activation(x w + b), one layer alone. As many rows in y as in x.
   Status Dense(Layer layer, Activation activation, ConstRows x, Rows y,
                const Exec& exec) const noexcept {
     if (x.rows != y.rows) return Status::kInvalidArgument;
@@ -335,14 +337,14 @@ class Block {
   ffnorm_block block_ = {};
 };
 
-// Owns a packed block. Blocks opened from it refer to its memory, which moving
-// does not move.
+/// Owns a packed block. Blocks opened from it refer to its memory, which moving
+/// does not move.
 class PackedWeights {
  public:
   PackedWeights() noexcept = default;
 
-  // Copies the parameters into memory of its own. On any other status than kOk
-  // *weights is as it was.
+  /// Copies the parameters into memory of its own. On any other status than kOk
+  /// *weights is as it was.
   static Status Pack(const Params& params, PackedWeights* weights) noexcept {
     if (weights == nullptr) return Status::kInvalidArgument;
     size_t bytes = 0;
@@ -355,12 +357,12 @@ class PackedWeights {
     return status;
   }
 
-  // Opens the block for use.
+  /// Opens the block for use.
   Status Open(Block* block, Target target = Target()) const noexcept {
     return Block::Open(data(), bytes(), block, target);
   }
 
-  // The block as bytes, to be stored; see ffnorm_pack for what may be done.
+  /// The block as bytes, to be stored; see ffnorm_pack for what may be done.
   [[nodiscard]] const unsigned char* data() const noexcept {
     return memory_.data();
   }
@@ -370,13 +372,13 @@ class PackedWeights {
   AlignedMemory memory_;
 };
 
-// Owns the workspace of one call at a time.
+/// Owns the workspace of one call at a time.
 class Workspace {
  public:
   Workspace() noexcept = default;
 
-  // Enough for every call with up to `rows` rows and `threads` threads. On any
-  // other status than kOk *workspace is as it was.
+  /// Enough for every call with up to `rows` rows and `threads` threads. On any
+  /// other status than kOk *workspace is as it was.
   static Status Allocate(const Block& block, size_t rows, size_t threads,
                          Workspace* workspace) noexcept {
     if (workspace == nullptr) return Status::kInvalidArgument;
@@ -391,10 +393,10 @@ class Workspace {
   }
 
   [[nodiscard]] size_t bytes() const noexcept { return memory_.bytes(); }
-  // The threads it was allocated for.
+  /// The threads it was allocated for.
   [[nodiscard]] size_t threads() const noexcept { return threads_; }
 
-  // Runs in the calling thread.
+  /// Runs in the calling thread.
   [[nodiscard]] Exec Serial() const noexcept {
     Exec exec = {};
     exec.workspace = memory_.data();
@@ -403,8 +405,8 @@ class Workspace {
     return exec;
   }
 
-  // Runs on a pool (see ParallelFor), as wide as the workspace is for. Refers
-  // to `pool`.
+  /// Runs on a pool (see ParallelFor), as wide as the workspace is for. Refers
+  /// to `pool`.
   template <typename Pool>
   [[nodiscard]] Exec On(Pool& pool) const noexcept {
     return OnPool(Serial(), pool, threads_);
@@ -417,8 +419,8 @@ class Workspace {
 
 // ---- The row stages alone ---------------------------------------------------
 
-// y = LN(x) on rows of d_model; scale and offset may be null. As many rows in y
-// as in x; y may be x.
+/// y = LN(x) on rows of d_model; scale and offset may be null. As many rows in
+/// y as in x; y may be x.
 inline Status LayerNorm(size_t d_model, float epsilon, const float* scale,
                         const float* offset, ConstRows x, Rows y,
                         Target target = Target()) noexcept {
@@ -427,7 +429,7 @@ inline Status LayerNorm(size_t d_model, float epsilon, const float* scale,
                                  x.rows, x.data, x.stride, y.data, y.stride));
 }
 
-// y = x + v on rows of d_model, as many in each. y may be x or v.
+/// y = x + v on rows of d_model, as many in each. y may be x or v.
 inline Status ResidualAdd(size_t d_model, ConstRows x, ConstRows v, Rows y,
                           Target target = Target()) noexcept {
   if (x.rows != v.rows || x.rows != y.rows) return Status::kInvalidArgument;
