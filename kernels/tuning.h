@@ -58,21 +58,21 @@ constexpr Tuning kTuningAvx3 =
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3;
 // with weights in L3 4 x 3 is within 3% from 64 rows up, and loses 4 to 20% at
-// 5 to 32. One and two rows read two panels at once, two rows although their 16 accumulators spill: from memory .80 of
-// the read bandwidth against .62 with one panel, from L3 the same. For these
-// the CPU's own prefetch is enough (one row from memory: .89 against .81 with
-// 64 lines ahead); three and four rows gain 10 and 20%. Four rows of a whole
-// panel spill too: from memory .62 of the read bandwidth against .43 with half
-// a panel at a time, from L3 .53 against .71. Reading each block of d_ff once
-// for up to six blocks of rows changed nothing (.97x to 1x from L3 and memory,
-// 512 rows), nor did a matmul 1 that keeps one block of K of its rows in L2
-// (1.00x; .97x at d_model 4096). MC 72 and 96 against 48: 64 rows of
-// (1024,4096) .77 of the peak against .72, 512 rows .83 against .81. Lists:
-// prefetches for them reach half the speed of the CPU's own, so that one row
-// breaks even near 65% with weights in L3 and 42% from memory, where a list of
-// 50% took 1.2x to 1.3x the time; 30% active take .78x / .86x the time, 10%
-// .62x / .61x, 3% .57x / .51x. Six rows with 47% active in some row .85x /
-// .92x; 64 rows 1.03x / 1.15x, with 17% .87x.
+// 5 to 32. One and two rows read two panels at once, two rows although their 16
+// accumulators spill: from memory .80 of the read bandwidth against .62 with
+// one panel, from L3 the same. For these the CPU's own prefetch is enough (one
+// row from memory: .89 against .81 with 64 lines ahead); three and four rows
+// gain 10 and 20%. Four rows of a whole panel spill too: from memory .62 of the
+// read bandwidth against .43 with half a panel at a time, from L3 .53 against
+// .71. Reading each block of d_ff once for up to six blocks of rows changed
+// nothing (.97x to 1x from L3 and memory, 512 rows), nor did a matmul 1 that
+// keeps one block of K of its rows in L2 (1.00x; .97x at d_model 4096). MC 72
+// and 96 against 48: 64 rows of (1024,4096) .77 of the peak against .72, 512
+// rows .83 against .81. Lists: prefetches for them reach half the speed of the
+// CPU's own, so that one row breaks even near 65% with weights in L3 and 42%
+// from memory, where a list of 50% took 1.2x to 1.3x the time; 30% active take
+// .78x / .86x the time, 10% .62x / .61x, 3% .57x / .51x. Six rows with 47%
+// active in some row .85x / .92x; 64 rows 1.03x / 1.15x, with 17% .87x.
 constexpr Tuning kTuningAvx2 =
          {2, 6,  {8, 8, 4, 2}, {0, 0, 64, 64},   4,   2,          72, 40, 30};
 
