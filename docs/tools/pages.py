@@ -45,6 +45,8 @@ class Site:
         name = path.as_posix()
         if name in HOMES:
             return HOMES[name]
+        if path.parts[:2] == ("docs", "charts"):
+            return "speed"  # which shows them
         if path.parts[0] == "docs" and path.suffix == ".md":
             return path.relative_to("docs").with_suffix("").as_posix()
         if path.name == "README.md":
