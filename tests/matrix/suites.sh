@@ -20,10 +20,11 @@ suite() {
   fi
 }
 
-# cross_file NAME SYSTEM CPU: the cross file $work/NAME.ini, whose [binaries]
-# come from standard input. Programs are static, and Highway's and doctest's
-# headers those of this machine, where no cross compiler looks.
+# cross_file NAME SYSTEM CPU [LINK_ARGUMENT]: the cross file $work/NAME.ini, whose
+# [binaries] come from standard input. Highway's and doctest's headers are those
+# of this machine, where no cross compiler looks.
 cross_file() {
+  local link="${4:+'$4'}"
   mkdir -p "$work/suite_include"
   ln -sfn "$installed/hwy" "$work/suite_include/hwy"
   ln -sfn /usr/include/doctest "$work/suite_include/doctest"
@@ -33,8 +34,8 @@ cross_file() {
     cat << END
 [built-in options]
 cpp_args = ['-isystem', '$work/suite_include']
-c_link_args = ['-static']
-cpp_link_args = ['-static']
+c_link_args = [$link]
+cpp_link_args = [$link]
 [host_machine]
 system = '$2'
 cpu_family = '$3'
@@ -44,6 +45,7 @@ END
   } > "$work/$1.ini"
 }
 
+# Not static: a test brings its own malloc, which glibc's archive does not allow.
 neon_suite() {
   local cxx=aarch64-linux-gnu-g++
   missing 'AArch64 NEON' "$cxx" suite "$cxx" qemu-aarch64 meson && return
@@ -51,7 +53,7 @@ neon_suite() {
 c = 'aarch64-linux-gnu-gcc'
 cpp = '$cxx'
 ar = 'aarch64-linux-gnu-ar'
-exe_wrapper = 'qemu-aarch64'
+exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu']
 END
   suite neon_suite 'AArch64 NEON' "$(compiler_label "$cxx" -O3)" 'all tests'
 }
@@ -59,7 +61,7 @@ END
 windows_suite() {
   local cxx=x86_64-w64-mingw32-g++-posix
   missing 'x86-64 Windows' "$cxx" suite "$cxx" "$wine" meson && return
-  cross_file windows_suite windows x86_64 << END
+  cross_file windows_suite windows x86_64 -static << END
 c = 'x86_64-w64-mingw32-gcc-posix'
 cpp = '$cxx'
 ar = 'x86_64-w64-mingw32-ar'
@@ -95,7 +97,7 @@ exec '$zig' $language -target x86_64-linux-musl "\$@"
 END
     chmod +x "$work/zig-$language"
   done
-  cross_file musl_suite linux x86_64 << END
+  cross_file musl_suite linux x86_64 -static << END
 c = '$work/zig-cc'
 cpp = '$work/zig-c++'
 ar = ['$zig', 'ar']
