@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "bench/bench_util.h"
+#include "bench/cpu_name.h"
 #include "ffnorm/ffnorm.h"
 
 namespace ffnorm {
@@ -76,17 +76,6 @@ bool ParseOptions(std::vector<char*>* args, Options* options) {
   }
   *args = others;
   return true;
-}
-
-std::string CpuName() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    const size_t colon = line.find(": ");
-    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "unknown";
 }
 
 std::string Compiler() {

@@ -1,6 +1,6 @@
-#include <fstream>
 #include <string>
 
+#include "bench/cpu_name.h"
 #include "bench/peak.h"
 #include "bench/pool.h"
 #include "cli/commands.h"
@@ -21,17 +21,6 @@ constexpr ReadSize kReadSizes[] = {{"1 MiB", size_t{1} << 20},
                                    {"8 MiB", size_t{8} << 20},
                                    {"64 MiB", size_t{64} << 20},
                                    {"256 MiB", size_t{256} << 20}};
-
-std::string CpuName() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    const size_t colon = line.find(": ");
-    if (line.compare(0, 10, "model name") == 0 && colon != std::string::npos) {
-      return line.substr(colon + 2);
-    }
-  }
-  return "unknown";
-}
 
 void PrintTarget(const ffnorm::Target& target, const ffnorm::Target& in_use,
                  ffnorm::bench::Pool& pool, const Style& style) {
@@ -61,7 +50,7 @@ void Info(const InfoOptions& options) {
   const ffnorm::Target in_use = DefaultTarget();
   ffnorm::bench::Pool pool(options.threads);
   std::printf("ffnorm %s\n", ffnorm_version());
-  std::printf("cpu: %s\n", Printable(CpuName()).c_str());
+  std::printf("cpu: %s\n", Printable(ffnorm::bench::CpuName()).c_str());
   const std::string threads = std::to_string(options.threads) +
                               (options.threads == 1 ? " thread" : " threads");
 
