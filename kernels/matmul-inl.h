@@ -96,19 +96,13 @@ HWY_INLINE size_t StripColumns(const Strip& strip) {
                  strip.matmul->n - strip.panel * kPanelWidth);
 }
 
-// Spreads the prefetch of at least `lines` lines evenly over the terms of a
-// tile of so many rows, which skips some where it cannot have them all.
-HWY_INLINE void SpreadPrefetch(size_t lines, size_t rows, TileArgs* args) {
-  const size_t rounds = args->terms / RoundTerms(rows);
-  args->prefetch_one = lines <= rounds;
-  if (args->prefetch_one) {
-    args->prefetch_step = kAlignmentFloats;
-    return;
-  }
-  const size_t steps = HWY_MAX(args->terms / 4, size_t{1});
-  args->prefetch_step =
-      CeilDiv(lines, steps * kTuning.tile_prefetches) * kAlignmentFloats;
-  args->prefetch_apart = steps * args->prefetch_step;
+// Of the next panel's lines, two a term, each of so many tiles that pass over
+// this panel prefetches one out of so many. (Those in excess repeat some: it is
+// as fast to skip them.)
+HWY_INLINE size_t NextEvery(size_t tiles, size_t rows) {
+  static_assert(kPanelWidth == 2 * kAlignmentFloats, "two lines a term");
+  const size_t lines = 2 * RoundTerms(rows);
+  return tiles == 1 ? 1 : tiles < 4 ? 2 : tiles < lines ? 4 : lines;
 }
 
 // Tiles of kVectors vectors over a strip of one panel: all rows before the next
@@ -127,18 +121,16 @@ HWY_INLINE void RunStrip(const Strip& strip) {
   float* c = args.c;
   const size_t terms = args.terms;
 
-  // The next weights are spread evenly over these tiles: at least `share`
-  // lines for each, of which it skips some where it cannot have them all.
-  const size_t lines = terms * kPanelWidth / kAlignmentFloats;
-  const size_t share = CeilDiv(lines, tiles * CeilDiv(columns, tile_columns));
-  SpreadPrefetch(share, CeilDiv(all_rows, tiles), &args);
-  args.prefetch = strip.next;
-
+  args.next_every = NextEvery(tiles * CeilDiv(columns, tile_columns),
+                              CeilDiv(all_rows, tiles));
+  size_t line = 0;
   for (size_t column = 0; column < columns; column += tile_columns) {
     args.bias = bias + column;
     for (size_t tile = 0; tile < tiles; ++tile) {
       const size_t row = PartBegin(all_rows, tiles, tile);
       const size_t rows = PartBegin(all_rows, tiles, tile + 1) - row;
+      args.next = strip.next + line % args.next_every * kAlignmentFloats;
+      ++line;
       args.a = a + row * kBlockK;
       args.b = b + column;
       args.terms = terms;
@@ -149,7 +141,6 @@ HWY_INLINE void RunStrip(const Strip& strip) {
       } else {
         RunTile<kVectors, kMaxRows, kNextWeights>(rows, args);
       }
-      args.prefetch += share * kAlignmentFloats;
     }
   }
 }

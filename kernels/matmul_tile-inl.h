@@ -36,18 +36,16 @@ struct TileArgs {
   const float* bias;      // the panel's bias, laid out like one term of b
   bool first;             // first block: c is written without being read
   Epilogue epilogue;      // kNone unless this is the last block
-  // What to bring into L2 meanwhile, from `prefetch` on: one line in a round of
-  // RoundTerms(rows) terms, or kTuning.tile_prefetches lines in four terms,
-  // each at its own pointer. All pointers move on by prefetch_step floats.
-  const float* prefetch;
-  bool prefetch_one;
-  size_t prefetch_step;
-  size_t prefetch_apart;  // floats from pointer to pointer
+  // What to bring into L2 meanwhile: the same terms of the panel that is needed
+  // after this one, a line out of every `next_every`, from the first at `next`.
+  const float* next;
+  size_t next_every;
 };
 
-// The terms that share one prefetch and the loop's own instructions: with eight
-// the tile of 2 x 6 takes 20.9 instructions a term, with four 22.3 (20 of them
-// are loads and multiply-adds). Taller tiles have more to do in a term.
+// The terms that share one prefetch where many tiles share a panel, and the
+// loop's own instructions: with eight the tile of 2 x 6 takes 20.9 instructions
+// a term, with four 22.3 (20 of them are loads and multiply-adds). Taller tiles
+// have more to do in a term.
 constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 
 // The accumulators are named one by one because vectors of SVE and RVV cannot
@@ -109,6 +107,19 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 #define FFNORM_FOUR_TERMS                                             \
   FFNORM_TERM(0) FFNORM_TERM(1) FFNORM_TERM(2) FFNORM_TERM(3) a += 4; \
   b += 4 * kPanelWidth;
+// The same four terms with `lines` lines of the next panel in each.
+#define FFNORM_PREFETCH_NEXT(k, lines)                     \
+  PrefetchL2(next + (k)*kPanelWidth);                      \
+  if constexpr (lines == 2) {                              \
+    PrefetchL2(next + (k)*kPanelWidth + kAlignmentFloats); \
+  }
+#define FFNORM_FOUR_TERMS_AND_NEXT(lines)                       \
+  FFNORM_PREFETCH_NEXT(0, lines)                                \
+  FFNORM_TERM(0) FFNORM_PREFETCH_NEXT(1, lines) FFNORM_TERM(1)  \
+      FFNORM_PREFETCH_NEXT(2, lines) FFNORM_TERM(2)             \
+          FFNORM_PREFETCH_NEXT(3, lines) FFNORM_TERM(3) a += 4; \
+  b += 4 * kPanelWidth;                                         \
+  next += 4 * kPanelWidth;
 #define FFNORM_PREFETCH_C(r, j)                                         \
   if constexpr (j < kVectors) {                                         \
     if (column##j % kAlignmentFloats == 0) PrefetchL1(c_r + column##j); \
@@ -159,7 +170,7 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 // kAhead: for few rows, where reading B is all that takes time, how many lines
 // ahead it is prefetched in its own panels (one prefetch for each line: where a
 // line holds several vectors, the first one's). kNextWeights: for more rows,
-// what args.prefetch says instead. kListed: the terms are those of a list, and
+// what args.next says instead. kListed: the terms are those of a list, and
 // so are the prefetches.
 constexpr size_t kNextWeights = ~size_t{0};
 constexpr size_t kListed = kNextWeights - 1;
@@ -178,34 +189,38 @@ void Tile(const TileArgs& args) {
   const float* HWY_RESTRICT a = args.a;
   const float* HWY_RESTRICT b = args.b;
   size_t left = args.terms;
-  // Prefetches in each term spill with clang 19 (57% of peak), and none at all
-  // loses 11 to 17% at many rows. They are spread evenly because a burst holds
-  // up the loads of A: with just as many lines as are wanted, all in the first
-  // rounds, 512 rows of (1024,4096) took 1.28x on Zen 3, and 8 rows 1.23x with
-  // four lines in each eight terms, which g++ moves together. One in eight
-  // terms instead of two in four is 1 to 2% faster where it is enough.
+  // Without prefetches 11 to 17% are lost at many rows. They keep step with the
+  // terms, so that a tile which has a panel to itself fetches the next one
+  // whole: with half of its lines, in four places at a time, 8 and 14 rows of
+  // (1024,4096) took 1.5x the time on Zen 4. A burst holds up the loads of A:
+  // all lines in the first rounds took 1.28x at 512 rows on Zen 3.
   if constexpr (kAhead == kNextWeights) {
-    const float* prefetch = args.prefetch;
-    if (args.prefetch_one) {
-      constexpr size_t kRound = RoundTerms(kRows);
+    constexpr size_t kRound = RoundTerms(kRows);
+    const float* next = args.next;
+    if (args.next_every == 1) {
+      for (; left >= 4; left -= 4) {
+        FFNORM_FOUR_TERMS_AND_NEXT(2)
+      }
+    } else if (args.next_every == 2) {
+      for (; left >= 4; left -= 4) {
+        FFNORM_FOUR_TERMS_AND_NEXT(1)
+      }
+    } else if (args.next_every == 4) {
+      for (; left >= 4; left -= 4) {
+        PrefetchL2(next);
+        PrefetchL2(next + 2 * kPanelWidth);
+        FFNORM_FOUR_TERMS
+        next += 4 * kPanelWidth;
+      }
+    } else {
       for (; left >= kRound; left -= kRound) {
-        PrefetchL2(prefetch);
-        prefetch += args.prefetch_step;
+        PrefetchL2(next);
         FFNORM_FOUR_TERMS
         if constexpr (kRound == 8) {
           FFNORM_FOUR_TERMS
         }
+        next += kRound * kPanelWidth;
       }
-    }
-    for (; left >= 4; left -= 4) {
-      PrefetchL2(prefetch);
-      PrefetchL2(prefetch + args.prefetch_apart);
-      if constexpr (kTuning.tile_prefetches == 4) {
-        PrefetchL2(prefetch + 2 * args.prefetch_apart);
-        PrefetchL2(prefetch + 3 * args.prefetch_apart);
-      }
-      prefetch += args.prefetch_step;
-      FFNORM_FOUR_TERMS
     }
   } else if constexpr (kAhead == kListed) {
     const uint32_t* units = args.units;
@@ -259,6 +274,8 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_MUL_ADD_ROW
 #undef FFNORM_TERM
 #undef FFNORM_FOUR_TERMS
+#undef FFNORM_PREFETCH_NEXT
+#undef FFNORM_FOUR_TERMS_AND_NEXT
 #undef FFNORM_LISTED_TERM
 #undef FFNORM_PREFETCH_LISTED
 #undef FFNORM_PREFETCH_C

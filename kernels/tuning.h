@@ -27,9 +27,6 @@ struct Tuning {
   size_t few_rows_ahead[kMaxFewRows];
   // The vectors for 4 rows when the weights are too large for L3.
   size_t far_four_rows_vectors;
-  // Lines of the next weights that a tile of many rows prefetches in four
-  // terms: 2 or 4. Four are a line each 14 cycles on AVX-512, 6 on AVX2.
-  size_t tile_prefetches;
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
@@ -45,7 +42,7 @@ struct Tuning {
 constexpr size_t kFarMatrixFloats = size_t{2} << 20;
 
 // clang-format off
-//        tile   vectors for 1-4 rows, lines ahead, far, prefetches, MC, active
+//        tile   vectors for 1-4 rows, lines ahead, far, MC, active
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
 // Emerald Rapids, (512,2048): 14x32 and 12x32 tie at 128 rows, 6x64 is worse at
@@ -53,7 +50,7 @@ constexpr size_t kFarMatrixFloats = size_t{2} << 20;
 // at one row. There a list reads at full bandwidth (matmul 2 of one row, 50%
 // active: 71 us of 137, 3%: 4 us), so that it pays nearly always.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, {8, 8, 8, 4}, {64, 64, 64, 64}, 4,   4,         112, 80, 50};
+         {2, 14, {8, 8, 8, 4}, {64, 64, 64, 64}, 4,         112, 80, 50};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3;
@@ -74,16 +71,16 @@ constexpr Tuning kTuningAvx3 =
 // .78x / .86x the time, 10% .62x / .61x, 3% .57x / .51x. Six rows with 47%
 // active in some row .85x / .92x; 64 rows 1.03x / 1.15x, with 17% .87x.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  {8, 8, 4, 2}, {0, 0, 64, 64},   4,   2,          72, 40, 30};
+         {2, 6,  {8, 8, 4, 2}, {0, 0, 64, 64},   4,          72, 40, 30};
 
 // SSE, 16 registers, no FMA: the product needs one more.
 constexpr Tuning kTuningSse =
-         {2, 6,  {8, 4, 4, 2}, {64, 64, 64, 64}, 2,   2,          48, 50, 30};
+         {2, 6,  {8, 4, 4, 2}, {64, 64, 64, 64}, 2,          48, 50, 30};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  {8, 4, 4, 4}, {64, 64, 64, 64}, 4,   2,          48, 80, 50};
+         {4, 6,  {8, 4, 4, 4}, {64, 64, 64, 64}, 4,          48, 80, 50};
 // clang-format on
 
 // A list of active units is not worth picking where more percent are active.
