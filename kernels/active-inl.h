@@ -32,6 +32,7 @@ struct ActiveUnits {
   uint32_t* data;
   size_t rows;
   size_t columns;  // hidden ones, counted from the list's first unit
+  size_t percent;  // the most active ones with which a list pays
 
   size_t Tiles() const { return CeilDiv(rows, kTuning.tile_rows); }
   size_t Shares() const { return CeilDiv(columns, kUnitsPerShare); }
@@ -41,8 +42,6 @@ struct ActiveUnits {
 
   // Whether the list pays: it costs an index and prefetches of its own.
   bool IsSparse(size_t tile) const {
-    const size_t percent =
-        Tiles() == 1 ? kTuning.active_percent_alone : kTuning.active_percent;
     return size_t{Begins(tile)[Shares()]} * 100 <= columns * percent;
   }
 };

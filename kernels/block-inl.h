@@ -60,8 +60,15 @@ HWY_INLINE bool MaySkip(const ffnorm_block& block) {
 // The lists of `rows` rows, over `columns` hidden columns.
 HWY_INLINE ActiveUnits ActiveUnitsOf(const BlockCall& call, float* slot,
                                      size_t rows, size_t columns) {
+  const bool far = call.layer2.k * call.layer2.n >= kFarMatrixFloats;
+  const ReadTuning& read =
+      call.layer2.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
+  const size_t percent = rows > kTuning.tile_rows ? kTuning.active_percent
+                         : far                    ? read.active_percent_far
+                                                  : read.active_percent_alone;
   return {ActiveListsOf(columns),
-          reinterpret_cast<uint32_t*>(slot + call.slot.active), rows, columns};
+          reinterpret_cast<uint32_t*>(slot + call.slot.active), rows, columns,
+          percent};
 }
 
 // Rows of a panel of W2, and its bias, from one strip to the next.
@@ -117,10 +124,16 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
   // Every block of hidden columns goes to the same place.
   const BlockedRows hidden_block = {hidden, kBlockK, 0};
 
-  const Matmul matmul1 = {
-      LeftPanel(slot, rows), rows,          call.layer1.k,
-      call.layer1.panels,    call.layer1.n, Epilogue::kBiasRelu,
-      hidden_block,          nullptr,       nullptr};
+  const Matmul matmul1 = {LeftPanel(slot, rows),
+                          rows,
+                          call.layer1.k,
+                          call.layer1.panels,
+                          call.layer1.n,
+                          Epilogue::kBiasRelu,
+                          hidden_block,
+                          nullptr,
+                          nullptr,
+                          call.layer1.cpu_reads_ahead};
   ActiveUnits active = ActiveUnitsOf(call, slot, rows, kBlockK);
   const Matmul matmul2 = {hidden_block,
                           rows,
@@ -130,7 +143,8 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
                           Epilogue::kBias,
                           RowMajor(totals, call.totals_stride),
                           nullptr,
-                          call.may_skip ? &active : nullptr};
+                          call.may_skip ? &active : nullptr,
+                          call.layer2.cpu_reads_ahead};
 
   RowsToLeftPanel(call, args.x + begin * args.x_stride, rows, matmul1.left);
   const size_t panels1 = NumPanels(call.d_ff);
@@ -179,7 +193,8 @@ void BlockColumnsTask1(void* context, size_t /*index*/) {
                           Epilogue::kBiasRelu,
                           LeftPanel(call.buffers + call.slot.hidden, rows),
                           nullptr,
-                          nullptr};
+                          nullptr,
+                          call.layer1.cpu_reads_ahead};
   const ActiveUnits active = ActiveUnitsOf(call, call.buffers, rows, call.d_ff);
   ShareColumns(matmul1, &call.counters[0], [&](size_t column, size_t) HWY_ATTR {
     for (size_t tile = 0; call.may_skip && tile < active.Tiles(); ++tile) {
@@ -201,7 +216,8 @@ void BlockColumnsTask2(void* context, size_t /*index*/) {
                           Epilogue::kBias,
                           RowMajor(totals, call.totals_stride),
                           nullptr,
-                          call.may_skip ? &active : nullptr};
+                          call.may_skip ? &active : nullptr,
+                          call.layer2.cpu_reads_ahead};
   ShareColumns(matmul2, &call.counters[1],
                [&](size_t column, size_t columns) HWY_ATTR {
                  if (call.args->order == FFNORM_PRE_LN) {

@@ -1,4 +1,5 @@
-// Which of the instruction sets that targets need this CPU has.
+// Which of the instruction sets that targets need this CPU has, and how it
+// reads.
 //
 // The library asks the CPU itself, since the compilers' own detection leaves an
 // undefined symbol in the archive (__cpu_model), lacks features that targets
@@ -7,6 +8,7 @@
 #define FFNORM_KERNELS_CPU_H_
 
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -61,6 +63,39 @@ inline CpuLevel LevelOf(const CpuidLeaves& cpu) {
     return kCpuAvx2;
   }
   return kCpuAvx3;
+}
+
+// What else speed depends on, never a result: bits of ffnorm_block.cpu.
+enum CpuTrait : uint32_t {
+  // Keeps a few streams of weights going by its own prefetchers, which compete
+  // with software's: AMD's, and Hygon's of the same make (figures in tuning.h).
+  kCpuReadsAhead = 1,
+};
+
+// The vendor's twelve letters, as leaf 0 has them.
+struct CpuVendor {
+  uint32_t ebx, edx, ecx;
+};
+
+inline uint32_t TraitsOf(const CpuVendor& vendor) {
+  const auto is = [&vendor](const char* name) {
+    uint32_t words[3];
+    memcpy(words, name, sizeof(words));
+    return vendor.ebx == words[0] && vendor.edx == words[1] &&
+           vendor.ecx == words[2];
+  };
+  return is("AuthenticAMD") || is("HygonGenuine") ? kCpuReadsAhead : CpuTrait{};
+}
+
+inline uint32_t TraitsOfThisCpu() {
+#if FFNORM_CPU_X86
+  CpuVendor vendor = {};
+  uint32_t eax;
+  if (!__get_cpuid(0, &eax, &vendor.ebx, &vendor.ecx, &vendor.edx)) return 0;
+  return TraitsOf(vendor);
+#else
+  return 0;
+#endif
 }
 
 inline CpuLevel ThisCpu() {

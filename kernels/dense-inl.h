@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "kernels/cpu.h"
 #include "kernels/matmul-inl.h"
 #include "kernels/packed.h"
 #include "kernels/plan.h"
@@ -43,15 +44,17 @@ struct Layer {
   size_t k;
   size_t n;
   const float* panels;
+  bool cpu_reads_ahead;
 };
 HWY_INLINE Layer LayerOf(const ffnorm_block& block, ffnorm_layer layer) {
   PackedLayout layout = {};
   LayoutOf(block.d_model, block.d_ff, &layout);
   const float* floats = reinterpret_cast<const float*>(block.packed);
+  const bool reads_ahead = (block.cpu & kCpuReadsAhead) != 0;
   if (layer == FFNORM_DENSE_1) {
-    return {block.d_model, block.d_ff, floats + layout.w1};
+    return {block.d_model, block.d_ff, floats + layout.w1, reads_ahead};
   }
-  return {block.d_ff, block.d_model, floats + layout.w2};
+  return {block.d_ff, block.d_model, floats + layout.w2, reads_ahead};
 }
 
 // Runs a matmul over the column shares that this task gets, and `finish` on the
@@ -100,7 +103,8 @@ HWY_INLINE void DenseRows(const DenseCall& call, size_t begin, size_t end,
       call.epilogue,
       RowMajor(args.y + begin * args.y_stride, args.y_stride),
       last_panel,
-      nullptr};
+      nullptr,
+      call.layer.cpu_reads_ahead};
   const size_t blocks = CeilDiv(call.layer.k, kBlockK);
   for (size_t block = 0; block < blocks; ++block) {
     const size_t k0 = block * kBlockK;
@@ -130,7 +134,8 @@ void DenseColumnsTask(void* context, size_t /*index*/) {
                          call.epilogue,
                          RowMajor(args.y, args.y_stride),
                          call.buffers,
-                         nullptr};
+                         nullptr,
+                         call.layer.cpu_reads_ahead};
   ShareColumns(matmul, call.counter, [](size_t, size_t) HWY_ATTR {});
 }
 

@@ -35,6 +35,7 @@ struct Matmul {
   // Lists of the columns of `left` that are not 0, which are all of k or this
   // block of it; NULL where no term may be left out.
   const ActiveUnits* active;
+  bool cpu_reads_ahead;
 };
 
 // The piece of a matmul that its register tiles cover: all rows, one block of
@@ -148,7 +149,8 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 // The same for kRows rows, whose tile may span several panels.
 template <size_t kRows, size_t kVectors = kTuning.few_rows_vectors[kRows - 1]>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
-  constexpr size_t kAhead = kTuning.few_rows_ahead[kRows - 1];
+  constexpr ReadTuning kRead = kTuning.read;
+  constexpr ReadTuning kReadsAhead = kTuning.reads_ahead;
   const ActiveUnits* active = strip.matmul->active;
   const bool sparse = active != nullptr && active->IsSparse(0);
   const size_t columns = StripColumns(strip);
@@ -159,8 +161,12 @@ HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
   for (size_t column = 0; column < columns; column += tile_columns) {
     if (sparse) {
       Tile<kVectors, kRows, kListed>(args);
+    } else if (strip.matmul->cpu_reads_ahead) {
+      Tile<kVectors, kRows, kReadsAhead.few_rows_ahead[kRows - 1],
+           kReadsAhead.few_rows_every>(args);
     } else {
-      Tile<kVectors, kRows, kAhead>(args);
+      Tile<kVectors, kRows, kRead.few_rows_ahead[kRows - 1],
+           kRead.few_rows_every>(args);
     }
     args.b += tile_columns;
     args.bias += tile_columns;

@@ -75,7 +75,7 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
   }
 #define FFNORM_PREFETCH_B(j)                                       \
   if constexpr (kAhead != 0 && kAhead < kListed && j < kVectors) { \
-    if (column##j % kAlignmentFloats == 0) {                       \
+    if (column##j % (kEvery * kAlignmentFloats) == 0) {            \
       PrefetchL2(b_k + at##j + kAhead * kAlignmentFloats);         \
     }                                                              \
   }
@@ -92,7 +92,7 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 // are not where the CPU's own prefetch would look.
 #define FFNORM_PREFETCH_LISTED(j)                                       \
   if constexpr (j < kVectors) {                                         \
-    if (column##j % kAlignmentFloats == 0) PrefetchL1(b_ahead + at##j); \
+    if (column##j % kAlignmentFloats == 0) PrefetchL2(b_ahead + at##j); \
   }
 #define FFNORM_LISTED_TERM(i)                                         \
   {                                                                   \
@@ -113,12 +113,12 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
   if constexpr (lines == 2) {                              \
     PrefetchL2(next + (k)*kPanelWidth + kAlignmentFloats); \
   }
-#define FFNORM_FOUR_TERMS_AND_NEXT(lines)                       \
-  FFNORM_PREFETCH_NEXT(0, lines)                                \
-  FFNORM_TERM(0) FFNORM_PREFETCH_NEXT(1, lines) FFNORM_TERM(1)  \
-      FFNORM_PREFETCH_NEXT(2, lines) FFNORM_TERM(2)             \
-          FFNORM_PREFETCH_NEXT(3, lines) FFNORM_TERM(3) a += 4; \
-  b += 4 * kPanelWidth;                                         \
+#define FFNORM_FOUR_TERMS_AND_NEXT(lines)                                      \
+  FFNORM_PREFETCH_NEXT(0, lines)                                               \
+  FFNORM_TERM(0)                                                               \
+  FFNORM_PREFETCH_NEXT(1, lines) FFNORM_TERM(1) FFNORM_PREFETCH_NEXT(2, lines) \
+      FFNORM_TERM(2) FFNORM_PREFETCH_NEXT(3, lines) FFNORM_TERM(3) a += 4;     \
+  b += 4 * kPanelWidth;                                                        \
   next += 4 * kPanelWidth;
 #define FFNORM_PREFETCH_C(r, j)                                         \
   if constexpr (j < kVectors) {                                         \
@@ -168,13 +168,13 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 // starts at +0 and takes its terms in ascending order.
 //
 // kAhead: for few rows, where reading B is all that takes time, how many lines
-// ahead it is prefetched in its own panels (one prefetch for each line: where a
-// line holds several vectors, the first one's). kNextWeights: for more rows,
+// ahead it is prefetched in its own panels, one line out of kEvery (where a
+// line holds several vectors, with the first one). kNextWeights: for more rows,
 // what args.next says instead. kListed: the terms are those of a list, and
 // so are the prefetches.
 constexpr size_t kNextWeights = ~size_t{0};
 constexpr size_t kListed = kNextWeights - 1;
-template <size_t kVectors, size_t kRows, size_t kAhead>
+template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery = 1>
 void Tile(const TileArgs& args) {
   static_assert(kVectors <= kMaxTileVectors && kRows <= kMaxTileRows);
   const TileTag d;

@@ -8,6 +8,7 @@
 
 #include "ffnorm/ffnorm.h"
 #include "kernels/check.h"
+#include "kernels/cpu.h"
 #include "kernels/dense_ref.h"
 #include "kernels/layer_norm_ref.h"
 #include "kernels/packed.h"
@@ -212,6 +213,7 @@ ffnorm_status ffnorm_open(const void* memory, size_t bytes,
   block->d_ff = static_cast<size_t>(header.d_ff);
   block->epsilon = header.epsilon;
   block->flags = header.flags;
+  block->cpu = ffnorm::TraitsOfThisCpu();
   return FFNORM_OK;
 }
 

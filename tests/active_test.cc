@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "tests/model.h"
 #include "tests/random_data.h"
 #include "tests/test_util.h"
@@ -31,18 +32,24 @@ void Switch(Model& model, const IsOn& is_on) {
   model.Pack();
 }
 
-void CheckAllTargets(const Model& model, size_t rows, size_t threads = 1) {
+// (Which lists are used depends on what the CPU is taken for.)
+void CheckAllTargets(Model& model, size_t rows, size_t threads = 1) {
   const std::vector<float> x = model.Input(rows);
   for (const ffnorm_order order : {FFNORM_PRE_LN, FFNORM_POST_LN}) {
     CAPTURE(order);
-    ReferenceCache want;
+    ReferenceCache reference;
     ForEachTarget([&](const ffnorm_target* target) {
       Pool pool(Pool::kReversed);
-      CheckSameBits(
-          model.Forward(target, order, rows, x, threads, &pool),
-          want.Get(ffnorm_target_class(target), [&](ffnorm_class rounding) {
+      const std::vector<float>& want = reference.Get(
+          ffnorm_target_class(target), [&](ffnorm_class rounding) {
             return model.ReferenceForward(rounding, order, rows, x);
-          }));
+          });
+      for (const uint32_t traits : {0u, uint32_t{kCpuReadsAhead}}) {
+        CAPTURE(traits);
+        model.other_traits = traits;
+        CheckSameBits(model.Forward(target, order, rows, x, threads, &pool),
+                      want);
+      }
     });
   }
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "kernels/shape.h"
 #include "kernels/target.h"
 #include "kernels/tuning.h"
@@ -163,12 +164,21 @@ float Exact(int64_t value) {
 }  // namespace
 
 TEST_SUITE("block") {
-  TEST_CASE("weights that come from memory, where four rows have a tile") {
-    const Model model(1024, 2048);
-    REQUIRE(model.d_model * model.d_ff == kFarMatrixFloats);
-    CheckAgainstReference(model, 5, model.Input(5), [](const ffnorm_target*) {
-      return std::vector<size_t>{3, 4, 5};
-    });
+  TEST_CASE("tiles for few rows, however the CPU reads the weights") {
+    // The second one's are far, where four rows have a tile of their own.
+    constexpr size_t kShapes[][2] = {{257, 300}, {1024, 2048}};
+    REQUIRE(kShapes[1][0] * kShapes[1][1] == kFarMatrixFloats);
+    for (const auto& shape : kShapes) {
+      Model model(shape[0], shape[1]);
+      for (const uint32_t traits : {0u, uint32_t{kCpuReadsAhead}}) {
+        CAPTURE(traits);
+        model.other_traits = traits;
+        CheckAgainstReference(model, 5, model.Input(5),
+                              [](const ffnorm_target*) {
+                                return std::vector<size_t>{1, 2, 3, 4, 5};
+                              });
+      }
+    }
   }
 
   TEST_CASE("every width with every hidden width") {

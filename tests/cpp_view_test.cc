@@ -38,7 +38,9 @@ using ffnorm::test::CheckSameBits;
 
 constexpr size_t kModel = 5;
 constexpr size_t kHidden = 37;
-constexpr size_t kRows = 70;
+// More than any target shares by columns (kMaxColumnRows), so that a pool is
+// used.
+constexpr size_t kRows = 130;
 
 // Small fractions, both signs, no pattern that columns or rows share.
 std::vector<float> Values(size_t count, uint32_t seed) {

@@ -140,7 +140,9 @@ class Model {
   }
 
   ffnorm_block Opened(const ffnorm_target* target) const {
-    return OpenedOn(packed.data(), packed.bytes(), target);
+    ffnorm_block block = OpenedOn(packed.data(), packed.bytes(), target);
+    block.cpu ^= other_traits;
+    return block;
   }
 
   // rows of input in the given mode.
@@ -190,6 +192,8 @@ class Model {
   std::vector<float> scale;
   std::vector<float> offset;
   AlignedBuffer packed;
+  // Traits of the CPU (kernels/cpu.h) to be taken for what they are not.
+  uint32_t other_traits = 0;
 
  private:
   static void Multiply(std::vector<float>& values, float by) {

@@ -1,6 +1,7 @@
 // Targets by list, by name and by environment.
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cstdlib>
 #include <set>
@@ -104,6 +105,23 @@ TEST_SUITE("target") {
     CHECK(LevelOf(cpu) == kCpuBaseline);
     cpu.leaf1_ecx = ssse3 | kSse4;
     CHECK(LevelOf(cpu) == kCpuSse4);
+  }
+
+  TEST_CASE("a CPU that reads ahead is known by all letters of its vendor") {
+    const auto vendor = [](const char(&letters)[13]) {
+      CpuVendor v = {};
+      memcpy(&v.ebx, letters, 4);
+      memcpy(&v.edx, letters + 4, 4);
+      memcpy(&v.ecx, letters + 8, 4);
+      return v;
+    };
+    CHECK(TraitsOf(vendor("AuthenticAMD")) == kCpuReadsAhead);
+    CHECK(TraitsOf(vendor("HygonGenuine")) == kCpuReadsAhead);
+    CHECK(TraitsOf(vendor("GenuineIntel")) == 0);
+    CHECK(TraitsOf(vendor("AuthenticABC")) == 0);
+    CHECK(TraitsOf(vendor("AuthXXXXcAMD")) == 0);
+    CHECK(TraitsOf(vendor("XXXXenticAMD")) == 0);
+    CHECK(TraitsOf({}) == 0);
   }
 
   TEST_CASE("NULL is no target") {

@@ -194,6 +194,7 @@ typedef struct ffnorm_block {
   size_t d_ff;
   float epsilon;
   uint32_t flags;
+  uint32_t cpu; /**< what speed depends on beside the target; no result does */
 } ffnorm_block;
 
 /** Opens the packed block at `memory`, of which `bytes` bytes may be read, for
