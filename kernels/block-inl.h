@@ -46,7 +46,8 @@ struct BlockCall {
   float* buffers;     // a slot for each task, or one for all
   RowBuffers slot;
   size_t totals_stride;
-  bool may_skip;  // hidden units that are off
+  size_t panels_per_share2;  // of matmul 2, where columns are shared
+  bool may_skip;             // hidden units that are off
 };
 
 // A unit of 0 times a weight of Inf or NaN is not nothing. (And a list must be
@@ -196,11 +197,13 @@ void BlockColumnsTask1(void* context, size_t /*index*/) {
                           nullptr,
                           call.layer1.cpu_reads_ahead};
   const ActiveUnits active = ActiveUnitsOf(call, call.buffers, rows, call.d_ff);
-  ShareColumns(matmul1, &call.counters[0], [&](size_t column, size_t) HWY_ATTR {
-    for (size_t tile = 0; call.may_skip && tile < active.Tiles(); ++tile) {
-      ListShare(active, matmul1.out, tile, column / kUnitsPerShare);
-    }
-  });
+  ShareColumns(
+      matmul1, kPanelsPerShare, &call.counters[0],
+      [&](size_t column, size_t) HWY_ATTR {
+        for (size_t tile = 0; call.may_skip && tile < active.Tiles(); ++tile) {
+          ListShare(active, matmul1.out, tile, column / kUnitsPerShare);
+        }
+      });
 }
 
 void BlockColumnsTask2(void* context, size_t /*index*/) {
@@ -218,7 +221,7 @@ void BlockColumnsTask2(void* context, size_t /*index*/) {
                           nullptr,
                           call.may_skip ? &active : nullptr,
                           call.layer2.cpu_reads_ahead};
-  ShareColumns(matmul2, &call.counters[1],
+  ShareColumns(matmul2, call.panels_per_share2, &call.counters[1],
                [&](size_t column, size_t columns) HWY_ATTR {
                  if (call.args->order == FFNORM_PRE_LN) {
                    TotalsToPreLn(call, 0, rows, column, columns, totals);
@@ -230,7 +233,8 @@ void BlockColumns(BlockCall* call, size_t tasks) {
   const ForwardArgs& args = *call->args;
   RowsToLeftPanel(*call, args.x, args.rows,
                   LeftPanel(call->buffers, args.rows));
-  RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_ff)),
+  call->panels_per_share2 = PanelsPerShare(args.rows, call->d_model, tasks);
+  RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_ff, kPanelsPerShare)),
            &BlockColumnsTask1, call);
   if (call->may_skip) {
     const ActiveUnits active =
@@ -239,7 +243,8 @@ void BlockColumns(BlockCall* call, size_t tasks) {
       Join(active, tile, UnitsToNextPanels(*call, args.rows));
     }
   }
-  RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_model)),
+  RunTasks(*args.exec,
+           MinOf(tasks, ColumnShares(call->d_model, call->panels_per_share2)),
            &BlockColumnsTask2, call);
   if (args.order == FFNORM_POST_LN) {
     TotalsToPostLn(*call, 0, args.rows, call->buffers + call->slot.totals);
@@ -269,11 +274,11 @@ void Forward(const ForwardArgs& args) {
   call.buffers = reinterpret_cast<float*>(
       static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
 
-  if (SharesColumns(target, args.rows, tasks)) {
+  if (SharesColumns(block, args.rows, tasks)) {
     RowBuffersOf(target, args.rows, block.d_model, block.d_ff, &call.slot);
     BlockColumns(&call, tasks);
   } else {
-    call.cut = CutRows(target, args.rows, tasks);
+    call.cut = CutRows(block, args.rows, tasks);
     RowBuffersOf(target,
                  MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
                  block.d_model, kBlockK, &call.slot);

@@ -57,18 +57,34 @@ HWY_INLINE Layer LayerOf(const ffnorm_block& block, ffnorm_layer layer) {
   return {block.d_ff, block.d_model, floats + layout.w2, reads_ahead};
 }
 
+// Panels of one share of a matmul whose columns are shared: a few shares for
+// each task, of whole groups of panels.
+HWY_INLINE size_t PanelsPerShare(size_t rows, size_t n, size_t tasks) {
+  if (PanelsAtOnce(rows) > 1) return kPanelsPerShare;
+  const size_t panels = NumPanels(n) / (tasks * kSharesPerTask);
+  return HWY_MIN(HWY_MAX(panels, size_t{1}), kPanelsPerShare);
+}
+
 // Runs a matmul over the column shares that this task gets, and `finish` on the
 // columns of each.
 template <class Finish>
-HWY_INLINE void ShareColumns(const Matmul& matmul, Counter* counter,
-                             const Finish& finish) {
+HWY_INLINE void ShareColumns(const Matmul& matmul, size_t panels_per_share,
+                             Counter* counter, const Finish& finish) {
   const size_t panels = NumPanels(matmul.n);
-  const size_t shares = ColumnShares(matmul.n);
-  for (size_t share; (share = counter->Take()) < shares;) {
-    const size_t begin = share * kPanelsPerShare;
-    const size_t end = HWY_MIN(begin + kPanelsPerShare, panels);
-    MatmulColumns(matmul, begin, end,
-                  matmul.panels + end * PanelFloats(matmul.k));
+  const size_t shares = CeilDiv(panels, panels_per_share);
+  const auto panel_at = [&matmul](size_t panel) {
+    return matmul.panels + panel * PanelFloats(matmul.k);
+  };
+  for (size_t share = counter->Take(); share < shares;) {
+    const size_t begin = share * panels_per_share;
+    const size_t end = HWY_MIN(begin + panels_per_share, panels);
+    // The last group of panels prefetches the next share, which is taken as
+    // late as can be: else one task could have taken two before another came.
+    const size_t last = PanelsAtOnce(matmul.rows) > 1 ? begin : end - 1;
+    MatmulColumns(matmul, begin, last, panel_at(last));
+    share = counter->Take();
+    MatmulColumns(matmul, last, end,
+                  panel_at(share < shares ? share * panels_per_share : end));
     const size_t column = begin * kPanelWidth;
     finish(column, HWY_MIN(end * kPanelWidth, matmul.n) - column);
   }
@@ -81,6 +97,7 @@ struct DenseCall {
   Epilogue epilogue;
   RowBlocks cut;     // where rows are shared
   BlockedRows left;  // where columns are shared: all of x
+  size_t panels_per_share;
   Counter* counter;
   float* buffers;         // a slot for each task, or one for all
   size_t buffers_stride;  // floats from slot to slot
@@ -136,7 +153,8 @@ void DenseColumnsTask(void* context, size_t /*index*/) {
                          call.buffers,
                          nullptr,
                          call.layer.cpu_reads_ahead};
-  ShareColumns(matmul, call.counter, [](size_t, size_t) HWY_ATTR {});
+  ShareColumns(matmul, call.panels_per_share, call.counter,
+               [](size_t, size_t) HWY_ATTR {});
 }
 
 void Dense(const DenseArgs& args) {
@@ -151,14 +169,16 @@ void Dense(const DenseArgs& args) {
   call.counter->Reset();
   float* buffers = reinterpret_cast<float*>(
       static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
-  if (SharesColumns(target, args.rows, tasks)) {
+  if (SharesColumns(*args.block, args.rows, tasks)) {
+    call.panels_per_share = PanelsPerShare(args.rows, call.layer.n, tasks);
     call.left = LeftPanel(buffers, args.rows);
     CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
     call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
-    RunTasks(*args.exec, MinOf(tasks, ColumnShares(call.layer.n)),
+    RunTasks(*args.exec,
+             MinOf(tasks, ColumnShares(call.layer.n, call.panels_per_share)),
              &DenseColumnsTask, &call);
   } else {
-    call.cut = CutRows(target, args.rows, tasks);
+    call.cut = CutRows(*args.block, args.rows, tasks);
     RowBuffers slot = {};
     RowBuffersOf(target,
                  MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),

@@ -17,12 +17,12 @@ inline size_t MinOf(size_t a, size_t b) { return a < b ? a : b; }
 inline size_t MaxOf(size_t a, size_t b) { return a < b ? b : a; }
 
 // The most panels that a tile reads at once. Tasks that share columns get a
-// multiple of it, so that no tile spans two blocks of a left panel.
+// multiple of it where tiles do, so that none spans two blocks of a left panel.
 constexpr size_t kPanelsPerShare = 4;
 
 // Columns of a matmul are handed out in shares of some panels.
-inline size_t ColumnShares(size_t n) {
-  return CeilDiv(NumPanels(n), kPanelsPerShare);
+inline size_t ColumnShares(size_t n, size_t panels_per_share) {
+  return CeilDiv(NumPanels(n), panels_per_share);
 }
 
 // The most rows for which tasks share columns instead of rows.
@@ -32,22 +32,30 @@ inline size_t MaxSharedRows(const ffnorm_target& target, size_t tasks) {
   return tasks < kMaxColumnRows / per_task ? tasks * per_task : kMaxColumnRows;
 }
 
-// Rows are shared where there are many; else every task has all rows and some
-// of the columns, so that the weights are read once in all.
-inline bool SharesColumns(const ffnorm_target& target, size_t rows,
-                          size_t tasks) {
-  return rows <= MaxSharedRows(target, tasks);
+// Each core's L2 holds all weights: then it costs less to read them in every
+// task than to wait for each other.
+inline bool IsSmall(const ffnorm_block& block) {
+  return block.d_model * block.d_ff <= kSmallMatrixFloats;
 }
 
-// Rows cut into tiles of even height, and tiles into blocks that each stay in
-// L2 (kernels of a block pass all of the weights).
+// Rows are shared where there are many or the weights are few; else every task
+// has all rows and some of the columns, so that the weights are read once in
+// all.
+inline bool SharesColumns(const ffnorm_block& block, size_t rows,
+                          size_t tasks) {
+  if (tasks > 1 && rows >= tasks && IsSmall(block)) return false;
+  return rows <= MaxSharedRows(*block.target, tasks);
+}
+
+// Rows cut into blocks that each stay in L2 (kernels of a block pass all of the
+// weights).
 struct RowBlocks {
   size_t rows;
-  size_t tiles;
+  size_t units;  // between which they may be cut, of even height
   size_t blocks;
 
   size_t Begin(size_t block) const {
-    return PartBegin(rows, tiles, PartBegin(tiles, blocks, block));
+    return PartBegin(rows, units, PartBegin(units, blocks, block));
   }
 };
 
@@ -55,15 +63,22 @@ inline size_t TilesPerBlock(const ffnorm_target& target) {
   return target.block_rows / target.tile_rows;
 }
 
-inline RowBlocks CutRows(const ffnorm_target& target, size_t rows,
-                         size_t tasks) {
+// How many row blocks there may be, so that each is worth its pass.
+inline size_t MaxRowBlocks(const ffnorm_block& block, size_t rows) {
+  return IsSmall(block) ? rows : CeilDiv(rows, block.target->tile_rows);
+}
+
+inline RowBlocks CutRows(const ffnorm_block& block, size_t rows, size_t tasks) {
+  const size_t tiles = CeilDiv(rows, block.target->tile_rows);
+  const size_t most = MaxRowBlocks(block, rows);
   RowBlocks cut;
   cut.rows = rows;
-  cut.tiles = CeilDiv(rows, target.tile_rows);
-  // Equal shares for all tasks, where there is a tile for each.
-  const size_t blocks = RoundUp(CeilDiv(cut.tiles, TilesPerBlock(target)),
-                                MinOf(tasks, cut.tiles));
-  cut.blocks = MinOf(blocks, cut.tiles);
+  // One task saves tiles; several wait for who has the most rows.
+  cut.units = tasks == 1 ? tiles : rows;
+  // Equal shares for all tasks, where there is enough for each.
+  const size_t blocks =
+      RoundUp(CeilDiv(tiles, TilesPerBlock(*block.target)), MinOf(tasks, most));
+  cut.blocks = MinOf(blocks, most);
   return cut;
 }
 
@@ -132,13 +147,12 @@ constexpr size_t kCounterBytes = kMaxPhases * sizeof(Counter);
 inline bool WorkspaceBytes(const ffnorm_block& block, size_t rows, size_t tasks,
                            size_t* bytes) {
   const ffnorm_target& target = *block.target;
-  const size_t tiles = CeilDiv(rows, target.tile_rows);
   const size_t block_rows =
       MinOf(rows, TilesPerBlock(target) * target.tile_rows);
   RowBuffers by_rows;
   size_t all_rows;
   if (!RowBuffersOf(target, block_rows, block.d_model, kBlockK, &by_rows) ||
-      !CheckedMul(by_rows.size, MinOf(tasks, tiles), &all_rows)) {
+      !CheckedMul(by_rows.size, MinOf(tasks, rows), &all_rows)) {
     return false;
   }
   RowBuffers by_columns;

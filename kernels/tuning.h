@@ -120,11 +120,19 @@ constexpr size_t kListedAhead = 64;
 // Up to so many rows a single task computes whole columns, hidden layer first;
 // more rows go through both matmuls a block of d_ff at a time.
 constexpr size_t kColumnRowsAlone = kMaxFewRows;
+// Shares of columns for each task, of one to four panels: at (384,1536), whose
+// matmul 2 has 12 panels, two tasks take .86 of the time that they took with
+// shares of four, the same with 2 shares for each.
+constexpr size_t kSharesPerTask = 4;
 // Several tasks share columns instead of rows up to this many tiles of rows for
 // each task, and this many rows in all (the hidden rows of a 4096-wide d_ff
 // then take 2 MiB).
 constexpr size_t kColumnTilesPerTask = 2;
 constexpr size_t kMaxColumnRows = 128;
+// Where a matrix has no more than so many floats, both take 1 MiB, tasks share
+// rows alone: two of them take .72 of the time at 4 rows of (128,512), .63 at 8
+// to 48 (Zen 4).
+constexpr size_t kSmallMatrixFloats = size_t{128} << 10;
 
 }  // namespace ffnorm
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What ../MODEL.md predicts, beside what was measured.
 
-Usage: predict.py results.json [--mr 6] [--mc 72] [--few 4] [--listed 40]
+Usage: predict.py results.json [--mr 6] [--mc 72] [--few 4] [--listed 65]
 
 Reads the results of run.py and prints a Markdown table: for each point of ffnorm
 the seconds that the model gives from the machine's peak and read bandwidth alone,
 the measured ones, and their quotient. The defaults are AVX2's row of
-kernels/tuning.h; AVX3 has --mr 14 --mc 112 --listed 80.
+kernels/tuning.h; AVX3 has --mr 14 --mc 112 --listed 75.
 """
 
 import argparse
