@@ -113,14 +113,14 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
   if constexpr (lines == 2) {                              \
     PrefetchL2(next + (k)*kPanelWidth + kAlignmentFloats); \
   }
-#define FFNORM_FOUR_TERMS_AND_NEXT(lines)                                      \
-  FFNORM_PREFETCH_NEXT(0, lines)                                               \
-  FFNORM_TERM(0)                                                               \
-  FFNORM_PREFETCH_NEXT(1, lines)                                               \
-  FFNORM_TERM(1)                                                               \
-  FFNORM_PREFETCH_NEXT(2, lines) FFNORM_TERM(2) FFNORM_PREFETCH_NEXT(3, lines) \
-      FFNORM_TERM(3) a += 4;                                                   \
-  b += 4 * kPanelWidth;                                                        \
+#define FFNORM_FOUR_TERMS_AND_NEXT(lines)                              \
+  FFNORM_PREFETCH_NEXT(0, lines)                                       \
+  FFNORM_TERM(0)                                                       \
+  FFNORM_PREFETCH_NEXT(1, lines)                                       \
+  FFNORM_TERM(1)                                                       \
+  FFNORM_PREFETCH_NEXT(2, lines)                                       \
+  FFNORM_TERM(2) FFNORM_PREFETCH_NEXT(3, lines) FFNORM_TERM(3) a += 4; \
+  b += 4 * kPanelWidth;                                                \
   next += 4 * kPanelWidth;
 #define FFNORM_PREFETCH_C(r, j)                                         \
   if constexpr (j < kVectors) {                                         \
