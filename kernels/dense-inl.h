@@ -78,9 +78,11 @@ HWY_INLINE void ShareColumns(const Matmul& matmul, size_t panels_per_share,
   for (size_t share = counter->Take(); share < shares;) {
     const size_t begin = share * panels_per_share;
     const size_t end = HWY_MIN(begin + panels_per_share, panels);
-    // The last group of panels prefetches the next share, which is taken as
-    // late as can be: else one task could have taken two before another came.
-    const size_t last = PanelsAtOnce(matmul.rows) > 1 ? begin : end - 1;
+    // The last panel prefetches the next share, which is taken no earlier: else
+    // one task could have taken two before another came. (Tiles for few rows
+    // prefetch in the panels they read.)
+    const bool prefetches = PanelsAtOnce(matmul.rows) == 1 && end - begin > 1;
+    const size_t last = prefetches ? end - 1 : end;
     MatmulColumns(matmul, begin, last, panel_at(last));
     share = counter->Take();
     MatmulColumns(matmul, last, end,

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "ffnorm/ffnorm.h"
+#include "kernels/cpu.h"
 #include "kernels/shape.h"
 #include "kernels/split.h"
 #include "kernels/target.h"
@@ -25,17 +26,17 @@ inline size_t ColumnShares(size_t n, size_t panels_per_share) {
   return CeilDiv(NumPanels(n), panels_per_share);
 }
 
-// The most rows for which tasks share columns instead of rows.
-inline size_t MaxSharedRows(const ffnorm_target& target, size_t tasks) {
-  if (tasks == 1) return kColumnRowsAlone;
-  const size_t per_task = kColumnTilesPerTask * target.tile_rows;
-  return tasks < kMaxColumnRows / per_task ? tasks * per_task : kMaxColumnRows;
-}
-
 // Each core's L2 holds all weights: then it costs less to read them in every
 // task than to wait for each other.
 inline bool IsSmall(const ffnorm_block& block) {
   return block.d_model * block.d_ff <= kSmallMatrixFloats;
+}
+
+// Up to how many rows tasks share columns, if they may do so for this many rows
+// each.
+inline size_t ColumnRows(size_t tasks, size_t per_task) {
+  if (tasks == 1) return kColumnRowsAlone;
+  return tasks < kMaxColumnRows / per_task ? tasks * per_task : kMaxColumnRows;
 }
 
 // Rows are shared where there are many or the weights are few; else every task
@@ -44,7 +45,10 @@ inline bool IsSmall(const ffnorm_block& block) {
 inline bool SharesColumns(const ffnorm_block& block, size_t rows,
                           size_t tasks) {
   if (tasks > 1 && rows >= tasks && IsSmall(block)) return false;
-  return rows <= MaxSharedRows(*block.target, tasks);
+  const bool far = block.d_model * block.d_ff >= kFarMatrixFloats;
+  const bool reads_fast = !far && (block.cpu & kCpuReadsAhead) != 0;
+  return rows <= ColumnRows(tasks, reads_fast ? kColumnRowsPerTask
+                                              : kColumnRowsPerTaskFar);
 }
 
 // Rows cut into blocks that each stay in L2 (kernels of a block pass all of the
@@ -157,7 +161,9 @@ inline bool WorkspaceBytes(const ffnorm_block& block, size_t rows, size_t tasks,
   }
   RowBuffers by_columns;
   size_t data_bytes;
-  return RowBuffersOf(target, MinOf(rows, MaxSharedRows(target, tasks)),
+  static_assert(kColumnRowsPerTask <= kColumnRowsPerTaskFar, "the larger");
+  return RowBuffersOf(target,
+                      MinOf(rows, ColumnRows(tasks, kColumnRowsPerTaskFar)),
                       block.d_model, block.d_ff, &by_columns) &&
          CheckedMul(MaxOf(all_rows, by_columns.size), sizeof(float),
                     &data_bytes) &&

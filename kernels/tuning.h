@@ -122,12 +122,19 @@ constexpr size_t kListedAhead = 64;
 constexpr size_t kColumnRowsAlone = kMaxFewRows;
 // Shares of columns for each task, of one to four panels: at (384,1536), whose
 // matmul 2 has 12 panels, two tasks take .86 of the time that they took with
-// shares of four, the same with 2 shares for each.
-constexpr size_t kSharesPerTask = 4;
-// Several tasks share columns instead of rows up to this many tiles of rows for
-// each task, and this many rows in all (the hidden rows of a 4096-wide d_ff
-// then take 2 MiB).
-constexpr size_t kColumnTilesPerTask = 2;
+// shares of four, the same with four for each.
+constexpr size_t kSharesPerTask = 2;
+// Several tasks share columns instead of rows up to this many rows for each
+// task: where weights come from L3 and the CPU reads ahead, and otherwise. With
+// columns, tasks exchange left and hidden panels. Two tasks that share rows
+// instead take, on Zen 4 AVX3, 16 rows of (256,1024) .95 of the time, 18 to 56
+// .68 to .73 (in hours when the two CPUs of the virtual machine exchanged lines
+// slowly; else .95 to 1), of (512,2048) .82 to .87; from memory, (1536,6144) 18
+// rows 1.36, 24 .97, 40 .98. AVX2: (256,1024) 20 rows .66, 14 1.09; (1024,4096)
+// 16 rows 1.18, 24 1.07. And this many rows in all (the hidden rows of a
+// 4096-wide d_ff then take 2 MiB).
+constexpr size_t kColumnRowsPerTask = 7;
+constexpr size_t kColumnRowsPerTaskFar = 12;
 constexpr size_t kMaxColumnRows = 128;
 // Where a matrix has no more than so many floats, both take 1 MiB, tasks share
 // rows alone: two of them take .72 of the time at 4 rows of (128,512), .63 at 8
