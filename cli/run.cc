@@ -8,6 +8,7 @@
 #include "cli/find_blocks.h"
 #include "cli/output_file.h"
 #include "cli/packed_file.h"
+#include "cli/safetensors.h"
 #include "cli/terminal.h"
 #include "examples/npy.h"
 #include "ffnorm/ffnorm.hpp"

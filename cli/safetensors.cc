@@ -19,15 +19,6 @@ bool Fail(std::string* error, const std::string& text) {
   return false;
 }
 
-std::string Text(const std::vector<size_t>& shape) {
-  std::string text = "(";
-  for (const size_t extent : shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(extent);
-  }
-  return text + ")";
-}
-
 // Bytes of one value; 0: no type of the format.
 size_t TypeBytes(const std::string& type) {
   if (type == "F64" || type == "I64" || type == "U64") return 8;
@@ -73,6 +64,15 @@ float FromHalf(uint16_t half) {
 }
 
 }  // namespace
+
+std::string ShapeText(const std::vector<size_t>& shape) {
+  std::string text = "(";
+  for (const size_t extent : shape) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(extent);
+  }
+  return text + ")";
+}
 
 bool Safetensors::Open(const std::string& path, Safetensors* file,
                        std::string* error) {
@@ -151,7 +151,7 @@ bool Safetensors::ParseHeader(const std::string& text, size_t data_bytes,
       return Fail(error, who + " ends past the file: cut off?");
     }
     if (tensor.end - tensor.begin != bytes) {
-      return Fail(error, who + ": shape " + Text(tensor.shape) +
+      return Fail(error, who + ": shape " + ShapeText(tensor.shape) +
                              " does not fit its bytes");
     }
     tensors_[name] = std::move(tensor);
@@ -204,7 +204,8 @@ bool Safetensors::Read(const std::string& name,
   };
   const Tensor& tensor = tensors_.at(name);
   if (tensor.shape != shape) {
-    return fail(" is " + Text(tensor.shape) + ", expected " + Text(shape));
+    return fail(" is " + ShapeText(tensor.shape) + ", expected " +
+                ShapeText(shape));
   }
   const size_t bytes = tensor.end - tensor.begin;
   if (tensor.type == "F32") {

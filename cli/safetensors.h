@@ -12,6 +12,9 @@
 
 namespace ffnorm_cli {
 
+// "(512, 2048)"
+std::string ShapeText(const std::vector<size_t>& shape);
+
 class Safetensors {
  public:
   struct Tensor {

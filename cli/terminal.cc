@@ -105,15 +105,6 @@ std::string Bar(const Style& style, double share, double best, size_t width) {
          Paint(style, Color::kDim, Repeat("·", empty));
 }
 
-std::string ShapeText(const std::vector<size_t>& shape) {
-  std::string text = "(";
-  for (const size_t extent : shape) {
-    if (text.size() > 1) text += ", ";
-    text += std::to_string(extent);
-  }
-  return text + ")";
-}
-
 std::string BytesText(double bytes) {
   const char* unit = "KiB";
   double value = bytes / 1024.0;

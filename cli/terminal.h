@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <string>
-#include <vector>
 
 namespace ffnorm_cli {
 
@@ -25,9 +24,6 @@ std::string Printable(const std::string& text);
 
 // `share` of `width` filled, and lightly on to `best`; both of 0 to 1.
 std::string Bar(const Style& style, double share, double best, size_t width);
-
-// "(512, 2048)"
-std::string ShapeText(const std::vector<size_t>& shape);
 
 // "8.0 MiB"
 std::string BytesText(double bytes);
