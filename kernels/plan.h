@@ -79,9 +79,14 @@ inline RowBlocks CutRows(const ffnorm_block& block, size_t rows, size_t tasks) {
   cut.rows = rows;
   // One task saves tiles; several wait for who has the most rows.
   cut.units = tasks == 1 ? tiles : rows;
-  // Equal shares for all tasks, where there is enough for each.
-  const size_t blocks =
-      RoundUp(CeilDiv(tiles, TilesPerBlock(*block.target)), MinOf(tasks, most));
+  // Equal shares for all tasks, where there is enough for each: some, so that
+  // a task whose core is taken away leaves its second one to others.
+  size_t wanted = CeilDiv(tiles, TilesPerBlock(*block.target));
+  if (tasks > 1) {
+    const size_t spare = MinOf(tasks, rows / kSpareBlockRows / kBlocksPerTask);
+    wanted = MaxOf(wanted, spare * kBlocksPerTask);
+  }
+  const size_t blocks = RoundUp(wanted, MinOf(tasks, most));
   cut.blocks = MinOf(blocks, most);
   return cut;
 }
