@@ -50,7 +50,7 @@ struct Strip {
 
 // How many panels the tile for so few rows reads at once.
 HWY_INLINE size_t PanelsAtOnce(size_t rows) {
-  if (rows > kMaxFewRows) return 1;
+  if (rows > kTuning.few_rows) return 1;
   const size_t columns =
       kTuning.few_rows_vectors[rows - 1] * hn::Lanes(TileTag());
   return columns <= kPanelWidth ? 1 : columns / kPanelWidth;
@@ -147,8 +147,9 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 }
 
 // The same for kRows rows, whose tile may span several panels.
-template <size_t kRows, size_t kVectors = kTuning.few_rows_vectors[kRows - 1]>
+template <size_t kRows>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
+  constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
   constexpr ReadTuning kRead = kTuning.read;
   constexpr ReadTuning kReadsAhead = kTuning.reads_ahead;
   const ActiveUnits* active = strip.matmul->active;
@@ -185,17 +186,16 @@ HWY_INLINE void CopyLastPanel(const Matmul& m) {
 
 HWY_NOINLINE void RunStrip(const Strip& strip) {
   const Matmul& m = *strip.matmul;
-  const bool together = strip.panels == PanelsAtOnce(m.rows);
-  if (together && m.rows == 1) {
+  const bool few =
+      m.rows <= kTuning.few_rows && strip.panels == PanelsAtOnce(m.rows);
+  if (few && m.rows == 1) {
     RunFewRowsStrip<1>(strip);
-  } else if (together && m.rows == 2) {
+  } else if (few && m.rows == 2) {
     RunFewRowsStrip<2>(strip);
-  } else if (together && m.rows == 3) {
+  } else if (few && m.rows == 3) {
     RunFewRowsStrip<3>(strip);
-  } else if (together && m.rows == 4 && m.k * m.n >= kFarMatrixFloats) {
-    RunFewRowsStrip<4, kTuning.far_four_rows_vectors>(strip);
-  } else if (together && m.rows == 4) {
-    RunFewRowsStrip<4>(strip);
+  } else if (few) {
+    RunFewRowsStrip<kTuning.few_rows>(strip);
   } else {
     RunStrip<kTuning.tile_vectors, kTuning.tile_rows>(strip);
   }

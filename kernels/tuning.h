@@ -35,10 +35,10 @@ struct Tuning {
   // vectors of B and a broadcast.
   size_t tile_vectors;
   size_t tile_rows;
-  // Vectors side by side in the tile for 1, 2, 3 and 4 rows, and for 4 rows of
-  // far weights.
+  // Up to how many rows have tiles of their own, and their vectors side by
+  // side.
+  size_t few_rows;
   size_t few_rows_vectors[kMaxFewRows];
-  size_t far_four_rows_vectors;
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
@@ -53,7 +53,7 @@ struct Tuning {
 constexpr size_t kFarMatrixFloats = size_t{2} << 20;
 
 // clang-format off
-//        tile   vectors for 1-4 rows, far, MC, active
+//        tile   few rows, vectors for 1-4, MC, active
 //        {lines ahead for 1-4 rows, one out of, active alone, far}
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
@@ -71,7 +71,7 @@ constexpr size_t kFarMatrixFloats = size_t{2} << 20;
 // 1.01, from memory 51% .96 to 1.11, 31% .75 to .89; 6 rows 88% .95, from memory
 // 57% 1.01; 56 rows 93% 1.00 / 1.02, 86% .93 / .94, 77% .89.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, {8, 8, 8, 4}, 4, 112, 80,
+         {2, 14, 4, {8, 8, 8, 4}, 112, 80,
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
@@ -81,33 +81,33 @@ constexpr Tuning kTuningAvx3 =
 // spill: from memory .80 of the read bandwidth against .62 with one panel, from
 // L3 the same. For these the CPU's own prefetch is enough (one row from memory,
 // Zen 3: .89 of the bandwidth against .81 with 64 lines ahead; Zen 4: .70 of the
-// time from memory, .82 from L3). Three and four rows gain 10 and 20% by
-// prefetches on Zen 3; on Zen 4 one line in two takes .65 of the time of all
-// lines at three rows from memory, and the same otherwise. Four rows of a whole
-// panel spill too: from memory .62 of the read bandwidth against .43 with half a
-// panel at a time, from L3 .53 against .71. Reading each block of d_ff once for
-// up to six blocks of rows changed nothing (.97x to 1x from L3 and memory, 512
-// rows), nor did a matmul 1 that keeps one block of K of its rows in L2 (1.00x;
-// .97x at d_model 4096). MC 72 and 96 against 48: 64 rows of (1024,4096) .77 of
-// the peak against .72, 512 rows .83 against .81. Lists, Zen 4, time relative to
-// dense: one row 65% active .97, from memory 50% 1.03 to 1.20, 30% .78 to .92,
-// 10% .57 / .45; two rows 64% 1.02; 6 rows 68% .92; 56 rows 88% 1.00, 68% .88 /
-// .90, 47% .79 / .81. (Zen 3, before lists were prefetched into L2: one row
-// breaks even near 65%, from memory 42%.)
+// time from memory, .82 from L3). Three rows gain 10% by prefetches on Zen 3; on
+// Zen 4 one line in two takes .65 of the time of all lines from memory, and the
+// same otherwise. Four rows have no tile of their own since that of many rows
+// prefetches whole panels: on Zen 4 it takes .97 of the time from L3 and .71
+// from memory. Reading each block of d_ff once for up to six blocks of rows
+// changed nothing (.97x to 1x from L3 and memory, 512 rows), nor did a matmul 1
+// that keeps one block of K of its rows in L2 (1.00x; .97x at d_model 4096). MC
+// 72 and 96 against 48: 64 rows of (1024,4096) .77 of the peak against .72, 512
+// rows .83 against .81. Lists, Zen 4, time relative to dense: one row 65% active
+// .97, from memory 50% 1.03 to 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64%
+// 1.02; 6 rows 68% .92; 56 rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3,
+// before lists were prefetched into L2: one row breaks even near 65%, from
+// memory 42%.)
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  {8, 8, 4, 2}, 4, 72,  75,
-          {{64, 64, 64, 64}, 1, 40, 40}, {{0, 0, 64, 64}, 2, 65, 40}};
+         {2, 6,  3, {8, 8, 4, 0}, 72,  75,
+          {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
 
 // SSE, 16 registers, no FMA: the product needs one more.
 constexpr Tuning kTuningSse =
-         {2, 6,  {8, 4, 4, 2}, 2, 48,  30,
-          {{64, 64, 64, 64}, 1, 50, 50}, {{64, 64, 64, 64}, 1, 50, 50}};
+         {2, 6,  3, {8, 4, 4, 0}, 48,  30,
+          {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  {8, 4, 4, 4}, 4, 48,  50,
-          {{64, 64, 64, 64}, 1, 80, 80}, {{64, 64, 64, 64}, 1, 80, 80}};
+         {4, 6,  3, {8, 4, 4, 0}, 48,  50,
+          {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
 // A list of active units is not worth picking where more percent are active.

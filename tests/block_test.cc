@@ -165,7 +165,7 @@ float Exact(int64_t value) {
 
 TEST_SUITE("block") {
   TEST_CASE("tiles for few rows, however the CPU reads the weights") {
-    // The second one's are far, where four rows have a tile of their own.
+    // The second one's are far, where lists pay less.
     constexpr size_t kShapes[][2] = {{257, 300}, {1024, 2048}};
     REQUIRE(kShapes[1][0] * kShapes[1][1] == kFarMatrixFloats);
     for (const auto& shape : kShapes) {
