@@ -200,7 +200,8 @@ typedef struct ffnorm_block {
 /** Opens the packed block at `memory`, of which `bytes` bytes may be read, for
  * `target` (NULL: the default, see ffnorm_find_target). Checks each header
  * field and all sizes, in constant time; values are taken on trust
- * (ffnorm_verify reads them all).
+ * (ffnorm_verify reads them all). Asks the CPU anew each time, as ffnorm_targets
+ * does.
  *
  * FFNORM_INVALID_ARGUMENT (also: memory not aligned), FFNORM_UNSUPPORTED,
  * FFNORM_CORRUPT. */
