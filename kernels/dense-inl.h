@@ -61,7 +61,7 @@ HWY_INLINE Layer LayerOf(const ffnorm_block& block, ffnorm_layer layer) {
 // each task, of whole groups of panels.
 HWY_INLINE size_t PanelsPerShare(size_t rows, size_t n, size_t tasks) {
   if (PanelsAtOnce(rows) > 1) return kPanelsPerShare;
-  const size_t panels = NumPanels(n) / (tasks * kSharesPerTask);
+  const size_t panels = NumPanels(n) / kSharesPerTask / tasks;
   return HWY_MIN(HWY_MAX(panels, size_t{1}), kPanelsPerShare);
 }
 

@@ -309,6 +309,42 @@ TEST_SUITE("overflow") {
     CheckSameBits(y, std::vector<float>(6, 2.0f));
   }
 
+  // Products with the number of tasks may wrap, to 0 as well.
+  TEST_CASE("any number of tasks") {
+    const Model model(70, 300);
+    constexpr size_t kMostRows = 30;
+    const std::vector<float> x = model.Input(kMostRows);
+    for (const size_t rows : {size_t{1}, size_t{8}, kMostRows}) {
+      CAPTURE(rows);
+      ForEachTarget([&](const ffnorm_target* target) {
+        const ffnorm_block block = model.Opened(target);
+        const std::vector<float> want =
+            model.Forward(target, FFNORM_PRE_LN, rows, x);
+        Workspace alone(block, rows);
+        std::vector<float> want_z(rows * 300), z(rows * 300);
+        REQUIRE(ffnorm_dense(&block, FFNORM_DENSE_1, FFNORM_RELU, rows,
+                             x.data(), 70, want_z.data(), 300,
+                             alone.Exec()) == FFNORM_OK);
+        for (const int shift : {0, 1, 2, 3, 28}) {
+          for (const size_t less : {0, 1}) {
+            const size_t threads = (SIZE_MAX >> shift) / 2 + 1 - less;
+            if (threads == 0) continue;
+            CAPTURE(threads);
+            Pool pool(Pool::kReversed);
+            CheckSameBits(
+                model.Forward(target, FFNORM_PRE_LN, rows, x, threads, &pool),
+                want);
+            Workspace workspace(block, rows, threads, &pool);
+            REQUIRE(ffnorm_dense(&block, FFNORM_DENSE_1, FFNORM_RELU, rows,
+                                 x.data(), 70, z.data(), 300,
+                                 workspace.Exec()) == FFNORM_OK);
+            CheckSameBits(z, want_z);
+          }
+        }
+      });
+    }
+  }
+
   // One row may have any stride, also one that wraps when counted in bytes.
   TEST_CASE("one row with strides that wrap in bytes") {
     constexpr size_t kQuarter = SIZE_MAX / 4 + 1;  // times 4 is 0
