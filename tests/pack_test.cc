@@ -413,7 +413,9 @@ TEST_CASE("pack: what is no block, or a newer one") {
   AlignedBuffer zeros(model.packed.bytes());
   memset(zeros.data(), 0, zeros.bytes());
   CHECK(status(zeros) == FFNORM_CORRUPT);
-  CHECK(status(AlignedBuffer(model.packed.bytes())) == FFNORM_CORRUPT);
+  AlignedBuffer ones(model.packed.bytes());
+  memset(ones.data(), 0xff, ones.bytes());
+  CHECK(status(ones) == FFNORM_CORRUPT);
 
   using Header = PackedHeader;
   CHECK(status(WithField(model, offsetof(Header, format_version),
