@@ -47,13 +47,17 @@ class Snapshot {
  public:
   Snapshot(const void* memory, size_t bytes)
       : memory_(static_cast<const unsigned char*>(memory)),
-        copy_(memory_, memory_ + bytes) {}
+        copy_(Copy(bytes)) {}
 
-  bool Unchanged() const {
-    return memcmp(memory_, copy_.data(), copy_.size()) == 0;
-  }
+  bool Unchanged() const { return Copy(copy_.size()) == copy_; }
 
  private:
+  std::vector<unsigned char> Copy(size_t bytes) const {
+    std::vector<unsigned char> copy(memory_, memory_ + bytes);
+    FFNORM_TESTS_INITIALIZED(copy.data(), bytes);
+    return copy;
+  }
+
   const unsigned char* memory_;
   std::vector<unsigned char> copy_;
 };

@@ -258,7 +258,7 @@ Outcomes OpenOutcomes(const ffnorm_target* target) {
     memcpy(moved.data() + bytes, memory, size);
     open("misaligned", FFNORM_INVALID_ARGUMENT, moved.data() + bytes, size);
   }
-  moved.Poison();
+  memset(moved.data(), 0xff, size);
   open("all NaN", FFNORM_CORRUPT, moved.data(), size);
   memset(moved.data(), 0, size);
   open("all 0", FFNORM_CORRUPT, moved.data(), size);
