@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/buffers.h"
 #include "tests/test_util.h"
 
 #if defined(__unix__) || defined(__APPLE__)
