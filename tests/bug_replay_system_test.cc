@@ -176,6 +176,7 @@ TEST_SUITE("bug_replay_system") {
       // Never packed, of another kind, and cut off.
       ffnorm_block block = {};
       AlignedBuffer memory(model.packed.bytes());
+      memset(memory.data(), 0xff, memory.bytes());
       CHECK(ffnorm_open(memory.data(), memory.bytes(), target, &block) ==
             FFNORM_CORRUPT);
       memcpy(memory.data(), model.packed.data(), memory.bytes());
