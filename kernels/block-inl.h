@@ -61,7 +61,7 @@ HWY_INLINE bool MaySkip(const ffnorm_block& block) {
 // The lists of `rows` rows, over `columns` hidden columns.
 HWY_INLINE ActiveUnits ActiveUnitsOf(const BlockCall& call, float* slot,
                                      size_t rows, size_t columns) {
-  const bool far = call.layer2.k * call.layer2.n >= kFarMatrixFloats;
+  const bool far = IsFar(*call.args->block);
   const ReadTuning& read =
       call.layer2.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
   const size_t percent = rows > kTuning.tile_rows ? kTuning.active_percent

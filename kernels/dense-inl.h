@@ -10,7 +10,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/cpu.h"
 #include "kernels/matmul-inl.h"
 #include "kernels/packed.h"
 #include "kernels/plan.h"
@@ -50,7 +49,7 @@ HWY_INLINE Layer LayerOf(const ffnorm_block& block, ffnorm_layer layer) {
   PackedLayout layout = {};
   LayoutOf(block.d_model, block.d_ff, &layout);
   const float* floats = reinterpret_cast<const float*>(block.packed);
-  const bool reads_ahead = (block.cpu & kCpuReadsAhead) != 0;
+  const bool reads_ahead = CpuReadsAhead(block);
   if (layer == FFNORM_DENSE_1) {
     return {block.d_model, block.d_ff, floats + layout.w1, reads_ahead};
   }

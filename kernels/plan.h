@@ -32,6 +32,15 @@ inline bool IsSmall(const ffnorm_block& block) {
   return block.d_model * block.d_ff <= kSmallMatrixFloats;
 }
 
+// The weights come from memory.
+inline bool IsFar(const ffnorm_block& block) {
+  return block.d_model * block.d_ff >= kFarMatrixFloats;
+}
+
+inline bool CpuReadsAhead(const ffnorm_block& block) {
+  return (block.cpu & kCpuReadsAhead) != 0;
+}
+
 // Up to how many rows tasks share columns, if they may do so for this many rows
 // each.
 inline size_t ColumnRows(size_t tasks, size_t per_task) {
@@ -45,8 +54,7 @@ inline size_t ColumnRows(size_t tasks, size_t per_task) {
 inline bool SharesColumns(const ffnorm_block& block, size_t rows,
                           size_t tasks) {
   if (tasks > 1 && rows >= tasks && IsSmall(block)) return false;
-  const bool far = block.d_model * block.d_ff >= kFarMatrixFloats;
-  const bool reads_fast = !far && (block.cpu & kCpuReadsAhead) != 0;
+  const bool reads_fast = !IsFar(block) && CpuReadsAhead(block);
   return rows <= ColumnRows(tasks, reads_fast ? kColumnRowsPerTask
                                               : kColumnRowsPerTaskFar);
 }
