@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/bits.h"
 #include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/simd-inl.h"
@@ -52,15 +53,6 @@ struct ShareBits {
   uint64_t words[kWordsPerShare];
 };
 
-// (The compiler's own would call its run-time library where the CPU has no
-// instruction for it.)
-HWY_INLINE size_t CountBits(uint64_t v) {
-  v -= v >> 1 & 0x5555555555555555u;
-  v = (v & 0x3333333333333333u) + (v >> 2 & 0x3333333333333333u);
-  v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0fu;
-  return v * 0x0101010101010101u >> 56;
-}
-
 // Bit i: h[i] is not 0. NaN is not 0.
 HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   const TileTag d;
@@ -86,9 +78,10 @@ HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   return bits;
 }
 
-// One share of one tile's list, to where Join takes it from.
-HWY_INLINE void ListShare(const ActiveUnits& active, const BlockedRows& hidden,
-                          size_t tile, size_t share) {
+// One share of one tile's list, to where JoinTile takes it from.
+HWY_INLINE void ListShareOfTile(const ActiveUnits& active,
+                                const BlockedRows& hidden, size_t tile,
+                                size_t share) {
   const size_t tiles = active.Tiles();
   size_t row = tiles == 1 ? 0 : PartBegin(active.rows, tiles, tile);
   const size_t end =
@@ -127,10 +120,17 @@ HWY_INLINE void ListShare(const ActiveUnits& active, const BlockedRows& hidden,
   active.Begins(tile)[share] = static_cast<uint32_t>(count);
 }
 
+HWY_INLINE void ListShareOfTiles(const ActiveUnits& active,
+                                 const BlockedRows& hidden, size_t share) {
+  for (size_t tile = 0; tile < active.Tiles(); ++tile) {
+    ListShareOfTile(active, hidden, tile, share);
+  }
+}
+
 // Makes one list of a tile's shares. `group` is how many rows of the packed
 // panels lie between what the tile reads now and what it reads next: the list
 // goes on with that for as long as prefetches look ahead.
-HWY_INLINE void Join(const ActiveUnits& active, size_t tile, size_t group) {
+HWY_INLINE void JoinTile(const ActiveUnits& active, size_t tile, size_t group) {
   uint32_t* begins = active.Begins(tile);
   uint32_t* units = active.Units(tile);
   const size_t shares = active.Shares();
@@ -147,6 +147,89 @@ HWY_INLINE void Join(const ActiveUnits& active, size_t tile, size_t group) {
   for (size_t i = 0; i < kListedAhead; ++i) {
     units[at + i] = units[i] + static_cast<uint32_t>(group);
   }
+}
+
+HWY_INLINE void JoinTiles(const ActiveUnits& active, size_t group) {
+  for (size_t tile = 0; tile < active.Tiles(); ++tile) {
+    JoinTile(active, tile, group);
+  }
+}
+
+// Where every row has a list to itself (matmul_active-inl.h): for each share,
+// how many units it has | its units, a byte each, counted from the share's
+// first.
+struct ActiveRows {
+  uint8_t* data;
+  size_t rows;
+  size_t columns;  // hidden ones
+  // Where the sums of a block of K are kept from one share to the next: those
+  // of each group of panels together, or of all groups in the same place.
+  float* sums;
+  size_t panel_sums;  // floats for each panel, or 0
+
+  size_t Shares() const { return CeilDiv(columns, kUnitsPerShare); }
+  uint8_t* Counts(size_t share) const {
+    return data + share * RowListsBytes(rows);
+  }
+  uint8_t* Units(size_t share) const {
+    return Counts(share) + RoundUp(rows, kAlignment);
+  }
+  float* Sums(size_t panel) const { return sums + panel * panel_sums; }
+};
+
+// Whether more units of a share are active than are worth picking.
+HWY_INLINE bool AreMany(const ShareBits& bits, size_t columns) {
+  size_t count = 0;
+  for (const uint64_t word : bits.words) count += CountBits(word);
+  return count * 100 > columns * kMaxListedPercent;
+}
+
+// The units of one row's share, and how many.
+HWY_INLINE uint8_t ListRow(const ShareBits& bits, uint8_t* units) {
+  static_assert(kUnitsPerShare < 256, "a unit is a byte, and so is a count");
+  size_t count = 0;
+  for (size_t i = 0; i < kWordsPerShare; ++i) {
+    count += BitPositions(bits.words[i], i * 64, units + count);
+  }
+  return static_cast<uint8_t>(count);
+}
+
+// One share of the lists of all rows. Where two rows have nearly all units, the
+// others are not even looked at: at (256,1024) with no unit off, lists that are
+// of no use took 2% of the time.
+HWY_INLINE void ListShareOfRows(const ActiveRows& active,
+                                const BlockedRows& hidden, size_t share) {
+  const size_t begin = share * kUnitsPerShare;
+  const size_t columns = HWY_MIN(active.columns - begin, kUnitsPerShare);
+  uint8_t* counts = active.Counts(share);
+  uint8_t* units = active.Units(share);
+  const auto bits_of = [&](size_t row) HWY_ATTR {
+    return ActiveBits(hidden.At(row, begin), columns);
+  };
+  if (AreMany(bits_of(0), columns) &&
+      AreMany(bits_of(active.rows / 2), columns)) {
+    memset(counts, static_cast<int>(columns), active.rows);
+    for (size_t unit = 0; unit < kUnitsPerShare; ++unit) {
+      units[unit] = static_cast<uint8_t>(unit);
+    }
+    for (size_t r = 1; r < active.rows; ++r) {
+      memcpy(units + r * kUnitsPerShare, units, kUnitsPerShare);
+    }
+    return;
+  }
+  for (size_t r = 0; r < active.rows; ++r) {
+    counts[r] = ListRow(bits_of(r), units + r * kUnitsPerShare);
+  }
+}
+
+// Whether no more than so many percent are active, over all rows.
+HWY_INLINE bool AreSparse(const ActiveRows& active, size_t percent) {
+  size_t count = 0;
+  for (size_t share = 0; share < active.Shares(); ++share) {
+    const uint8_t* counts = active.Counts(share);
+    for (size_t r = 0; r < active.rows; ++r) count += counts[r];
+  }
+  return count * 100 <= active.rows * active.columns * percent;
 }
 
 }  // namespace

@@ -46,8 +46,7 @@ struct BlockCall {
   float* buffers;     // a slot for each task, or one for all
   RowBuffers slot;
   size_t totals_stride;
-  size_t panels_per_share2;  // of matmul 2, where columns are shared
-  bool may_skip;             // hidden units that are off
+  bool may_skip;  // hidden units that are off
 };
 
 // A unit of 0 times a weight of Inf or NaN is not nothing. (And a list must be
@@ -58,8 +57,16 @@ HWY_INLINE bool MaySkip(const ffnorm_block& block) {
   return (header.flags & kFiniteW2) != 0 && block.d_ff < (size_t{1} << 28);
 }
 
-// The lists of `rows` rows, over `columns` hidden columns.
-HWY_INLINE ActiveUnits ActiveUnitsOf(const BlockCall& call, float* slot,
+// Which hidden units are on, of some rows and some hidden columns.
+struct HiddenLists {
+  bool by_rows;  // a list for each row, not for each tile of rows
+  ActiveUnits of_tiles;
+  ActiveRows of_rows;
+};
+
+// Few rows wait for weights that come from memory: then it saves most to leave
+// out what is off in all of them. Else each row leaves out its own.
+HWY_INLINE HiddenLists HiddenListsOf(const BlockCall& call, float* slot,
                                      size_t rows, size_t columns) {
   const bool far = IsFar(*call.args->block);
   const ReadTuning& read =
@@ -67,14 +74,41 @@ HWY_INLINE ActiveUnits ActiveUnitsOf(const BlockCall& call, float* slot,
   const size_t percent = rows > kTuning.tile_rows ? kTuning.active_percent
                          : far                    ? read.active_percent_far
                                                   : read.active_percent_alone;
-  return {ActiveListsOf(columns),
-          reinterpret_cast<uint32_t*>(slot + call.slot.active), rows, columns,
-          percent};
+  const size_t tile_rows = IsBeyondL3(*call.args->block)
+                               ? kTuning.tile_list_rows_beyond_l3
+                               : kTileListRows;
+  float* lists = slot + call.slot.active;
+  float* sums = slot + call.slot.sums;
+  return {rows > tile_rows,
+          {ActiveListsOf(columns), reinterpret_cast<uint32_t*>(lists), rows,
+           columns, percent},
+          {reinterpret_cast<uint8_t*>(lists), rows, columns, sums, 0}};
 }
 
-// Rows of a panel of W2, and its bias, from one strip to the next.
-HWY_INLINE size_t UnitsToNextPanels(const BlockCall& call, size_t rows) {
-  return PanelsAtOnce(rows) * (call.d_ff + 1);
+// Lists one share of hidden columns.
+HWY_INLINE void ListHidden(const BlockCall& call, const HiddenLists& lists,
+                           const BlockedRows& hidden, size_t share) {
+  if (!call.may_skip) return;
+  if (lists.by_rows) {
+    ListShareOfRows(lists.of_rows, hidden, share);
+  } else {
+    ListShareOfTiles(lists.of_tiles, hidden, share);
+  }
+}
+
+// Lets matmul 2 take the lists, all shares of which have been made, where that
+// pays.
+HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
+                         Matmul* matmul2) {
+  if (!call.may_skip) return;
+  if (lists.by_rows) {
+    const bool sparse = AreSparse(lists.of_rows, kTuning.row_list_percent);
+    matmul2->active_rows = sparse ? &lists.of_rows : nullptr;
+  } else {
+    // Rows of a panel of W2, and its bias, from one strip to the next.
+    JoinTiles(lists.of_tiles, PanelsAtOnce(matmul2->rows) * (call.d_ff + 1));
+    matmul2->active = &lists.of_tiles;
+  }
 }
 
 // First stage: `rows` rows of x, normalized for Pre-LN, as a left panel.
@@ -125,27 +159,11 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
   // Every block of hidden columns goes to the same place.
   const BlockedRows hidden_block = {hidden, kBlockK, 0};
 
-  const Matmul matmul1 = {LeftPanel(slot, rows),
-                          rows,
-                          call.layer1.k,
-                          call.layer1.panels,
-                          call.layer1.n,
-                          Epilogue::kBiasRelu,
-                          hidden_block,
-                          nullptr,
-                          nullptr,
-                          call.layer1.cpu_reads_ahead};
-  ActiveUnits active = ActiveUnitsOf(call, slot, rows, kBlockK);
-  const Matmul matmul2 = {hidden_block,
-                          rows,
-                          call.layer2.k,
-                          call.layer2.panels,
-                          call.layer2.n,
-                          Epilogue::kBias,
-                          RowMajor(totals, call.totals_stride),
-                          nullptr,
-                          call.may_skip ? &active : nullptr,
-                          call.layer2.cpu_reads_ahead};
+  const Matmul matmul1 = MatmulOf(call.layer1, LeftPanel(slot, rows), rows,
+                                  Epilogue::kBiasRelu, hidden_block);
+  Matmul matmul2 = MatmulOf(call.layer2, hidden_block, rows, Epilogue::kBias,
+                            RowMajor(totals, call.totals_stride));
+  HiddenLists lists = HiddenListsOf(call, slot, rows, kBlockK);
 
   RowsToLeftPanel(call, args.x + begin * args.x_stride, rows, matmul1.left);
   const size_t panels1 = NumPanels(call.d_ff);
@@ -155,15 +173,12 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
     const float* weights2 = matmul2.panels + (k0 + 1) * kPanelWidth;
     const float* next1 = matmul1.panels + panel_end * PanelFloats(call.d_model);
     MatmulColumns(matmul1, panel, panel_end, weights2);
-    if (call.may_skip) {
-      active.columns = HWY_MIN(kBlockK, call.d_ff - k0);
-      for (size_t tile = 0; tile < active.Tiles(); ++tile) {
-        for (size_t share = 0; share < active.Shares(); ++share) {
-          ListShare(active, hidden_block, tile, share);
-        }
-        Join(active, tile, UnitsToNextPanels(call, rows));
-      }
+    lists.of_tiles.columns = HWY_MIN(kBlockK, call.d_ff - k0);
+    lists.of_rows.columns = lists.of_tiles.columns;
+    for (size_t share = 0; share < lists.of_rows.Shares(); ++share) {
+      ListHidden(call, lists, hidden_block, share);
     }
+    UseLists(call, lists, &matmul2);
     MatmulBlock(matmul2, panel / kPanelsPerBlock, next1);
   }
   if (args.order == FFNORM_PRE_LN) {
@@ -183,77 +198,65 @@ void BlockRowsTask(void* context, size_t index) {
 
 // ---- Columns shared: one phase for each matmul ------------------------------
 
+// What all tasks have in common.
+struct ColumnsCall {
+  const BlockCall* block;
+  Matmul matmul1;
+  Matmul matmul2;
+  HiddenLists lists;
+  size_t panels_per_share2;
+};
+
 void BlockColumnsTask1(void* context, size_t /*index*/) {
-  const BlockCall& call = *static_cast<const BlockCall*>(context);
-  const size_t rows = call.args->rows;
-  const Matmul matmul1 = {LeftPanel(call.buffers, rows),
-                          rows,
-                          call.layer1.k,
-                          call.layer1.panels,
-                          call.layer1.n,
-                          Epilogue::kBiasRelu,
-                          LeftPanel(call.buffers + call.slot.hidden, rows),
-                          nullptr,
-                          nullptr,
-                          call.layer1.cpu_reads_ahead};
-  const ActiveUnits active = ActiveUnitsOf(call, call.buffers, rows, call.d_ff);
-  ShareColumns(
-      matmul1, kPanelsPerShare, &call.counters[0],
-      [&](size_t column, size_t) HWY_ATTR {
-        for (size_t tile = 0; call.may_skip && tile < active.Tiles(); ++tile) {
-          ListShare(active, matmul1.out, tile, column / kUnitsPerShare);
-        }
-      });
+  const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
+  ShareColumns(call.matmul1, kPanelsPerShare, &call.block->counters[0],
+               [&](size_t column, size_t) HWY_ATTR {
+                 ListHidden(*call.block, call.lists, call.matmul1.out,
+                            column / kUnitsPerShare);
+               });
 }
 
 void BlockColumnsTask2(void* context, size_t /*index*/) {
-  const BlockCall& call = *static_cast<const BlockCall*>(context);
-  const size_t rows = call.args->rows;
-  float* totals = call.buffers + call.slot.totals;
-  const ActiveUnits active = ActiveUnitsOf(call, call.buffers, rows, call.d_ff);
-  const Matmul matmul2 = {LeftPanel(call.buffers + call.slot.hidden, rows),
-                          rows,
-                          call.layer2.k,
-                          call.layer2.panels,
-                          call.layer2.n,
-                          Epilogue::kBias,
-                          RowMajor(totals, call.totals_stride),
-                          nullptr,
-                          call.may_skip ? &active : nullptr,
-                          call.layer2.cpu_reads_ahead};
-  ShareColumns(matmul2, call.panels_per_share2, &call.counters[1],
+  const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
+  const Matmul& matmul2 = call.matmul2;
+  ShareColumns(matmul2, call.panels_per_share2, &call.block->counters[1],
                [&](size_t column, size_t columns) HWY_ATTR {
-                 if (call.args->order == FFNORM_PRE_LN) {
-                   TotalsToPreLn(call, 0, rows, column, columns, totals);
+                 if (call.block->args->order == FFNORM_PRE_LN) {
+                   TotalsToPreLn(*call.block, 0, matmul2.rows, column, columns,
+                                 matmul2.out.data);
                  }
                });
 }
 
-void BlockColumns(BlockCall* call, size_t tasks) {
-  const ForwardArgs& args = *call->args;
-  RowsToLeftPanel(*call, args.x, args.rows,
-                  LeftPanel(call->buffers, args.rows));
-  call->panels_per_share2 = PanelsPerShare(args.rows, call->d_model, tasks);
-  RunTasks(*args.exec, MinOf(tasks, ColumnShares(call->d_ff, kPanelsPerShare)),
-           &BlockColumnsTask1, call);
-  if (call->may_skip) {
-    const ActiveUnits active =
-        ActiveUnitsOf(*call, call->buffers, args.rows, call->d_ff);
-    for (size_t tile = 0; tile < active.Tiles(); ++tile) {
-      Join(active, tile, UnitsToNextPanels(*call, args.rows));
-    }
-  }
+void BlockColumns(const BlockCall& block, size_t tasks) {
+  const ForwardArgs& args = *block.args;
+  const size_t rows = args.rows;
+  float* totals = block.buffers + block.slot.totals;
+  const BlockedRows left = LeftPanel(block.buffers, rows);
+  const BlockedRows hidden = LeftPanel(block.buffers + block.slot.hidden, rows);
+  ColumnsCall call = {};
+  call.block = &block;
+  call.matmul1 =
+      MatmulOf(block.layer1, left, rows, Epilogue::kBiasRelu, hidden);
+  call.matmul2 = MatmulOf(block.layer2, hidden, rows, Epilogue::kBias,
+                          RowMajor(totals, block.totals_stride));
+  call.lists = HiddenListsOf(block, block.buffers, rows, block.d_ff);
+  call.lists.of_rows.panel_sums = rows * kPanelWidth;
+
+  RowsToLeftPanel(block, args.x, rows, left);
+  RunTasks(*args.exec, MinOf(tasks, ColumnShares(block.d_ff, kPanelsPerShare)),
+           &BlockColumnsTask1, &call);
+  UseLists(block, call.lists, &call.matmul2);
+  call.panels_per_share2 =
+      PanelsPerShare(rows, PanelsAtOnce(call.matmul2), block.d_model, tasks);
   RunTasks(*args.exec,
-           MinOf(tasks, ColumnShares(call->d_model, call->panels_per_share2)),
-           &BlockColumnsTask2, call);
-  if (args.order == FFNORM_POST_LN) {
-    TotalsToPostLn(*call, 0, args.rows, call->buffers + call->slot.totals);
-  }
+           MinOf(tasks, ColumnShares(block.d_model, call.panels_per_share2)),
+           &BlockColumnsTask2, &call);
+  if (args.order == FFNORM_POST_LN) TotalsToPostLn(block, 0, rows, totals);
 }
 
 void Forward(const ForwardArgs& args) {
   const ffnorm_block& block = *args.block;
-  const ffnorm_target& target = *block.target;
   const size_t tasks = Tasks(*args.exec);
   PackedLayout layout = {};
   LayoutOf(block.d_model, block.d_ff, &layout);
@@ -275,13 +278,11 @@ void Forward(const ForwardArgs& args) {
       static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
 
   if (SharesColumns(block, args.rows, tasks)) {
-    RowBuffersOf(target, args.rows, block.d_model, block.d_ff, &call.slot);
-    BlockColumns(&call, tasks);
+    ColumnsSlot(block, args.rows, &call.slot);
+    BlockColumns(call, tasks);
   } else {
     call.cut = CutRows(block, args.rows, tasks);
-    RowBuffersOf(target,
-                 MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
-                 block.d_model, kBlockK, &call.slot);
+    RowsSlot(block, args.rows, &call.slot);
     RunTasks(*args.exec, MinOf(tasks, call.cut.blocks), &BlockRowsTask, &call);
   }
 }

@@ -56,12 +56,31 @@ HWY_INLINE Layer LayerOf(const ffnorm_block& block, ffnorm_layer layer) {
   return {block.d_ff, block.d_model, floats + layout.w2, reads_ahead};
 }
 
+// A layer applied to rows whose units may not be left out, with room for whole
+// panels in `out`.
+HWY_INLINE Matmul MatmulOf(const Layer& layer, const BlockedRows& left,
+                           size_t rows, Epilogue epilogue,
+                           const BlockedRows& out) {
+  Matmul matmul = {};
+  matmul.left = left;
+  matmul.rows = rows;
+  matmul.k = layer.k;
+  matmul.panels = layer.panels;
+  matmul.n = layer.n;
+  matmul.epilogue = epilogue;
+  matmul.out = out;
+  matmul.cpu_reads_ahead = layer.cpu_reads_ahead;
+  return matmul;
+}
+
 // Panels of one share of a matmul whose columns are shared: a few shares for
 // each task, of whole groups of panels.
-HWY_INLINE size_t PanelsPerShare(size_t rows, size_t n, size_t tasks) {
+HWY_INLINE size_t PanelsPerShare(size_t rows, size_t at_once, size_t n,
+                                 size_t tasks) {
   if (PanelsAtOnce(rows) > 1) return kPanelsPerShare;
   const size_t panels = NumPanels(n) / kSharesPerTask / tasks;
-  return HWY_MIN(HWY_MAX(panels, size_t{1}), kPanelsPerShare);
+  const size_t groups = HWY_MAX(panels / at_once, size_t{1});
+  return HWY_MIN(groups * at_once, kPanelsPerShare);
 }
 
 // Runs a matmul over the column shares that this task gets, and `finish` on the
@@ -80,8 +99,10 @@ HWY_INLINE void ShareColumns(const Matmul& matmul, size_t panels_per_share,
     // The last panel prefetches the next share, which is taken no earlier: else
     // one task could have taken two before another came. (Tiles for few rows
     // prefetch in the panels they read.)
-    const bool prefetches = PanelsAtOnce(matmul.rows) == 1 && end - begin > 1;
-    const size_t last = prefetches ? end - 1 : end;
+    const size_t at_once = PanelsAtOnce(matmul);
+    const bool prefetches =
+        PanelsAtOnce(matmul.rows) == 1 && end - begin > at_once;
+    const size_t last = prefetches ? end - at_once : end;
     MatmulColumns(matmul, begin, last, panel_at(last));
     share = counter->Take();
     MatmulColumns(matmul, last, end,
@@ -111,18 +132,10 @@ HWY_INLINE void DenseRows(const DenseCall& call, size_t begin, size_t end,
   const float* x = args.x + begin * args.x_stride;
   const size_t rows = end - begin;
   float* left = slot;
-  float* last_panel = slot + rows * kBlockK;
-  const Matmul matmul = {
-      {left, kBlockK, 0},
-      rows,
-      call.layer.k,
-      call.layer.panels,
-      call.layer.n,
-      call.epilogue,
-      RowMajor(args.y + begin * args.y_stride, args.y_stride),
-      last_panel,
-      nullptr,
-      call.layer.cpu_reads_ahead};
+  Matmul matmul =
+      MatmulOf(call.layer, {left, kBlockK, 0}, rows, call.epilogue,
+               RowMajor(args.y + begin * args.y_stride, args.y_stride));
+  matmul.last_panel = slot + rows * kBlockK;
   const size_t blocks = CeilDiv(call.layer.k, kBlockK);
   for (size_t block = 0; block < blocks; ++block) {
     const size_t k0 = block * kBlockK;
@@ -144,22 +157,14 @@ void DenseRowsTask(void* context, size_t index) {
 void DenseColumnsTask(void* context, size_t /*index*/) {
   const DenseCall& call = *static_cast<const DenseCall*>(context);
   const DenseArgs& args = *call.args;
-  const Matmul matmul = {call.left,
-                         args.rows,
-                         call.layer.k,
-                         call.layer.panels,
-                         call.layer.n,
-                         call.epilogue,
-                         RowMajor(args.y, args.y_stride),
-                         call.buffers,
-                         nullptr,
-                         call.layer.cpu_reads_ahead};
+  Matmul matmul = MatmulOf(call.layer, call.left, args.rows, call.epilogue,
+                           RowMajor(args.y, args.y_stride));
+  matmul.last_panel = call.buffers;
   ShareColumns(matmul, call.panels_per_share, call.counter,
                [](size_t, size_t) HWY_ATTR {});
 }
 
 void Dense(const DenseArgs& args) {
-  const ffnorm_target& target = *args.block->target;
   const size_t tasks = Tasks(*args.exec);
   DenseCall call = {};
   call.args = &args;
@@ -171,19 +176,17 @@ void Dense(const DenseArgs& args) {
   float* buffers = reinterpret_cast<float*>(
       static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
   if (SharesColumns(*args.block, args.rows, tasks)) {
-    call.panels_per_share = PanelsPerShare(args.rows, call.layer.n, tasks);
     call.left = LeftPanel(buffers, args.rows);
     CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
     call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
+    call.panels_per_share = PanelsPerShare(args.rows, 1, call.layer.n, tasks);
     RunTasks(*args.exec,
              MinOf(tasks, ColumnShares(call.layer.n, call.panels_per_share)),
              &DenseColumnsTask, &call);
   } else {
     call.cut = CutRows(*args.block, args.rows, tasks);
     RowBuffers slot = {};
-    RowBuffersOf(target,
-                 MinOf(args.rows, TilesPerBlock(target) * target.tile_rows),
-                 args.block->d_model, kBlockK, &slot);
+    RowsSlot(*args.block, args.rows, &slot);
     call.buffers = buffers;
     call.buffers_stride = slot.size;
     RunTasks(*args.exec, MinOf(tasks, call.cut.blocks), &DenseRowsTask, &call);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "kernels/active-inl.h"
+#include "kernels/matmul_active-inl.h"
 #include "kernels/matmul_tile-inl.h"
 #include "kernels/shape.h"
 #include "kernels/simd-inl.h"
@@ -35,6 +36,8 @@ struct Matmul {
   // Lists of the columns of `left` that are not 0, which are all of k or this
   // block of it; NULL where no term may be left out.
   const ActiveUnits* active;
+  // The same row by row, where it pays to take each row by its own list.
+  const ActiveRows* active_rows;
   bool cpu_reads_ahead;
 };
 
@@ -48,12 +51,19 @@ struct Strip {
   const float* next;  // the weights that are needed after these
 };
 
-// How many panels the tile for so few rows reads at once.
+// How many panels are read at once by so many vectors, by the tile for so few
+// rows, and by a matmul.
+HWY_INLINE size_t PanelsOfVectors(size_t vectors) {
+  const size_t columns = vectors * hn::Lanes(TileTag());
+  return columns <= kPanelWidth ? 1 : columns / kPanelWidth;
+}
 HWY_INLINE size_t PanelsAtOnce(size_t rows) {
   if (rows > kTuning.few_rows) return 1;
-  const size_t columns =
-      kTuning.few_rows_vectors[rows - 1] * hn::Lanes(TileTag());
-  return columns <= kPanelWidth ? 1 : columns / kPanelWidth;
+  return PanelsOfVectors(kTuning.few_rows_vectors[rows - 1]);
+}
+HWY_INLINE size_t PanelsAtOnce(const Matmul& m) {
+  return m.active_rows == nullptr ? PanelsAtOnce(m.rows)
+                                  : PanelsOfVectors(kTuning.row_list_vectors);
 }
 
 // What all tiles of a strip have in common.
@@ -184,8 +194,63 @@ HWY_INLINE void CopyLastPanel(const Matmul& m) {
   }
 }
 
+// All rows, each by its own list, in passes of kVectors vectors.
+template <size_t kVectors>
+HWY_INLINE void RunActiveStrip(const Strip& strip) {
+  const Matmul& m = *strip.matmul;
+  const ActiveRows& active = *m.active_rows;
+  const TileArgs tile = StripArgs(strip);
+  const size_t first_share =
+      active.columns == m.k ? strip.block * kSharesPerBlock : 0;
+  const size_t shares = CeilDiv(tile.terms, kUnitsPerShare);
+  const size_t columns = strip.panels * kPanelWidth;
+  const size_t pass_columns = kVectors * hn::Lanes(TileTag());
+  ActiveShareArgs args = {};
+  args.panel_stride = tile.panel_stride;
+  args.rows = m.rows;
+  args.sums_stride = columns;
+  args.c_stride = tile.c_stride;
+  args.first_block = tile.first;
+  args.epilogue = tile.epilogue;
+  for (size_t share = 0; share < shares; ++share) {
+    const size_t unit = share * kUnitsPerShare;
+    args.a = tile.a + unit;
+    args.b = tile.b + unit * kPanelWidth;
+    args.bias = tile.bias;
+    args.counts = active.Counts(first_share + share);
+    args.units = active.Units(first_share + share);
+    args.sums = active.Sums(strip.panel);
+    args.c = tile.c;
+    args.first_share = share == 0;
+    args.last_share = share + 1 == shares;
+    args.next =
+        args.last_share ? strip.next : args.b + kUnitsPerShare * kPanelWidth;
+    for (size_t column = 0; column < columns; column += pass_columns) {
+      if (m.rows <= kPrefetchEachRows) {
+        ActiveShare<kVectors, true>(args);
+      } else {
+        ActiveShare<kVectors, false>(args);
+      }
+      args.b += pass_columns;
+      args.bias += pass_columns;
+      args.sums += pass_columns;
+      args.c += pass_columns;
+    }
+  }
+}
+
+HWY_INLINE void RunActiveStrip(const Strip& strip) {
+  constexpr size_t kVectors = kTuning.row_list_vectors;
+  if (strip.panels == PanelsOfVectors(kVectors)) {
+    RunActiveStrip<kVectors>(strip);
+  } else {  // one panel instead of two
+    RunActiveStrip<kVectors / 2>(strip);
+  }
+}
+
 HWY_NOINLINE void RunStrip(const Strip& strip) {
   const Matmul& m = *strip.matmul;
+  if (m.active_rows != nullptr) return RunActiveStrip(strip);
   const bool few =
       m.rows <= kTuning.few_rows && strip.panels == PanelsAtOnce(m.rows);
   if (few && m.rows == 1) {
@@ -210,7 +275,7 @@ HWY_NOINLINE void RunStrip(const Strip& strip) {
 template <class Run>
 HWY_INLINE void ForEachPanelGroup(const Matmul& m, size_t begin, size_t end,
                                   const Run& run) {
-  const size_t at_once = PanelsAtOnce(m.rows);
+  const size_t at_once = PanelsAtOnce(m);
   const size_t together =
       m.last_panel == nullptr ? end : HWY_MIN(end, m.n / kPanelWidth);
   size_t panel = begin;
@@ -225,12 +290,13 @@ HWY_INLINE void MatmulColumns(const Matmul& m, size_t begin, size_t end,
   const size_t blocks = CeilDiv(m.k, kBlockK);
   ForEachPanelGroup(m, begin, end, [&](size_t panel, size_t panels) HWY_ATTR {
     for (size_t block = 0; block < blocks; ++block) {
-      // A panel's blocks are adjacent, and so are panels.
-      const size_t next_row = HWY_MIN((block + 1) * kBlockK, m.k) + 1;
-      const float* next =
-          m.panels + panel * PanelFloats(m.k) + next_row * kPanelWidth;
-      const bool last = block + 1 == blocks && panel + panels == end;
-      RunStrip({&m, block, panel, panels, last ? after : next});
+      const size_t next_panel = panel + panels;
+      const size_t next_row = (block + 1) * kBlockK;
+      const size_t next = next_row < m.k
+                              ? PanelIndex(m.k, next_row, panel * kPanelWidth)
+                              : PanelIndex(m.k, 0, next_panel * kPanelWidth);
+      const bool last = block + 1 == blocks && next_panel == end;
+      RunStrip({&m, block, panel, panels, last ? after : m.panels + next});
     }
   });
 }

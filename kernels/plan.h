@@ -37,6 +37,10 @@ inline bool IsFar(const ffnorm_block& block) {
   return block.d_model * block.d_ff >= kFarMatrixFloats;
 }
 
+inline bool IsBeyondL3(const ffnorm_block& block) {
+  return block.d_model * block.d_ff >= kBeyondL3MatrixFloats;
+}
+
 inline bool CpuReadsAhead(const ffnorm_block& block) {
   return (block.cpu & kCpuReadsAhead) != 0;
 }
@@ -127,31 +131,62 @@ inline ActiveLists ActiveListsOf(size_t hidden_columns) {
   return lists;
 }
 
-// Buffers for `rows` rows, in floats from their start, all aligned:
-//   left | hidden | totals | active
-// `hidden_columns` is d_ff where columns are shared, else one block of K.
+// Where every row has a list, bytes of all rows' lists of one share of units:
+// their counts | their units.
+constexpr size_t RowListsBytes(size_t rows) {
+  return RoundUp(rows, kAlignment) + rows * kUnitsPerShare;
+}
+
+// The most panels that one row passes over at once (matmul_active-inl.h).
+constexpr size_t kActivePanels = 2;
+
+// Buffers for some rows, in floats from their start, all aligned:
+//   left | hidden | totals | active | sums
 struct RowBuffers {
   size_t hidden;
   size_t totals;
   size_t active;
+  size_t sums;
   size_t size;
 };
-inline bool RowBuffersOf(const ffnorm_target& target, size_t rows,
-                         size_t d_model, size_t hidden_columns,
-                         RowBuffers* buffers) {
+inline bool BuffersOf(const ffnorm_target& target, size_t rows, size_t d_model,
+                      size_t hidden_columns, size_t sums_columns,
+                      RowBuffers* buffers) {
   static_assert(sizeof(uint32_t) == sizeof(float), "lists share the buffer");
   // Rows of more bytes than there are; so no size below wraps when it is
   // rounded up, and a list is not much longer than its row.
   if (MaxOf(d_model, hidden_columns) > SIZE_MAX / sizeof(float)) return false;
-  size_t hidden, totals, active;
+  size_t hidden, totals, tile_lists, row_lists, sums;
   return CheckedMul(rows, RoundUp(d_model, kBlockK), &buffers->hidden) &&
          CheckedMul(rows, RoundUp(hidden_columns, kBlockK), &hidden) &&
          CheckedMul(rows, TotalsStride(d_model), &totals) &&
          CheckedMul(CeilDiv(rows, target.tile_rows),
-                    ActiveListsOf(hidden_columns).stride, &active) &&
+                    ActiveListsOf(hidden_columns).stride, &tile_lists) &&
+         CheckedMul(CeilDiv(hidden_columns, kUnitsPerShare),
+                    RowListsBytes(rows) / sizeof(float), &row_lists) &&
+         CheckedMul(rows, RoundUp(sums_columns, kPanelWidth), &sums) &&
          CheckedAdd(buffers->hidden, hidden, &buffers->totals) &&
          CheckedAdd(buffers->totals, totals, &buffers->active) &&
-         CheckedAdd(buffers->active, active, &buffers->size);
+         CheckedAdd(buffers->active, MaxOf(tile_lists, row_lists),
+                    &buffers->sums) &&
+         CheckedAdd(buffers->sums, sums, &buffers->size);
+}
+
+// What a task needs for a block of up to so many rows: one block of K of the
+// hidden columns at a time, the sums of few panels.
+inline bool RowsSlot(const ffnorm_block& block, size_t rows,
+                     RowBuffers* buffers) {
+  const ffnorm_target& target = *block.target;
+  return BuffersOf(
+      target, MinOf(rows, TilesPerBlock(target) * target.tile_rows),
+      block.d_model, kBlockK, kActivePanels * kPanelWidth, buffers);
+}
+
+// What all tasks need together where columns are shared.
+inline bool ColumnsSlot(const ffnorm_block& block, size_t rows,
+                        RowBuffers* buffers) {
+  return BuffersOf(*block.target, rows, block.d_model, block.d_ff,
+                   block.d_model, buffers);
 }
 
 // One counter for each phase of a call, at the start of the workspace.
@@ -163,21 +198,18 @@ constexpr size_t kCounterBytes = kMaxPhases * sizeof(Counter);
 // False when it does not fit in size_t.
 inline bool WorkspaceBytes(const ffnorm_block& block, size_t rows, size_t tasks,
                            size_t* bytes) {
-  const ffnorm_target& target = *block.target;
-  const size_t block_rows =
-      MinOf(rows, TilesPerBlock(target) * target.tile_rows);
   RowBuffers by_rows;
   size_t all_rows;
-  if (!RowBuffersOf(target, block_rows, block.d_model, kBlockK, &by_rows) ||
+  if (!RowsSlot(block, rows, &by_rows) ||
       !CheckedMul(by_rows.size, MinOf(tasks, rows), &all_rows)) {
     return false;
   }
   RowBuffers by_columns;
   size_t data_bytes;
   static_assert(kColumnRowsPerTask <= kColumnRowsPerTaskFar, "the larger");
-  return RowBuffersOf(target,
-                      MinOf(rows, ColumnRows(tasks, kColumnRowsPerTaskFar)),
-                      block.d_model, block.d_ff, &by_columns) &&
+  return ColumnsSlot(block,
+                     MinOf(rows, ColumnRows(tasks, kColumnRowsPerTaskFar)),
+                     &by_columns) &&
          CheckedMul(MaxOf(all_rows, by_columns.size), sizeof(float),
                     &data_bytes) &&
          CheckedAdd(data_bytes, kCounterBytes, bytes);

@@ -44,6 +44,12 @@ struct Tuning {
   size_t block_rows;
   // As active_percent_alone, for a tile that shares its weights with others.
   size_t active_percent;
+  // Rows have lists of their own where no more than so many percent of their
+  // units are active, and pass over so many vectors side by side.
+  size_t row_list_percent;
+  size_t row_list_vectors;
+  // But up to so many rows beyond L3 have the lists of tiles.
+  size_t tile_list_rows_beyond_l3;
   ReadTuning read;         // most CPUs
   ReadTuning reads_ahead;  // those with kCpuReadsAhead
 };
@@ -51,9 +57,11 @@ struct Tuning {
 // Matrices of so many floats are far, they come from memory: both of a block
 // take 16 MiB then, more than a core's share of L3.
 constexpr size_t kFarMatrixFloats = size_t{2} << 20;
+// And of so many, 32 MiB for both, even one task alone finds few in L3.
+constexpr size_t kBeyondL3MatrixFloats = size_t{4} << 20;
 
 // clang-format off
-//        tile   few rows, vectors for 1-4, MC, active
+//        tile   few rows, vectors for 1-4, MC, active, row lists
 //        {lines ahead for 1-4 rows, one out of, active alone, far}
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
@@ -70,8 +78,13 @@ constexpr size_t kFarMatrixFloats = size_t{2} << 20;
 // from memory .90 to 1.06, 30% .70 / .71 to .90, 10% .58 / .45; two rows 75%
 // 1.01, from memory 51% .96 to 1.11, 31% .75 to .89; 6 rows 88% .95, from memory
 // 57% 1.01; 56 rows 93% 1.00 / 1.02, 86% .93 / .94, 77% .89.
+// Row lists there, (512,2048), time relative to all of the above: half of the
+// units active .97 at 2 rows, .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at
+// 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112,
+// 68% 1.03 and .97. From memory, (1536,6144), 30 to 50%: 8 rows 1.03 to 1.11, 12
+// .91 to 1.00, 28 .77 to .88.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 112, 80,
+         {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 12,
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
@@ -93,20 +106,25 @@ constexpr Tuning kTuningAvx3 =
 // .97, from memory 50% 1.03 to 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64%
 // 1.02; 6 rows 68% .92; 56 rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3,
 // before lists were prefetched into L2: one row breaks even near 65%, from
-// memory 42%.)
+// memory 42%.) Row lists, half of the units active: .90 at 2 rows, 1.00 at 3 and
+// 4, .94 at 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from
+// memory 16 rows 1.01, 28 .96. With 12 vectors (three panels, of 64 units at a
+// time) a row ran at .58 of the peak of multiply-adds instead of .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 8, 4, 0}, 72,  75,
+         {2, 6,  3, {8, 8, 4, 0}, 72,  75, 64, 8, 16,
           {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
 
-// SSE, 16 registers, no FMA: the product needs one more.
+// SSE, 16 registers, no FMA: the product needs one more, and each of the two
+// overwrites an operand. A row by its list needs fewer copies than the tile: .93
+// of the time with 92% active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 48,  30,
+         {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 3,
           {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 48,  50,
+         {4, 6,  3, {8, 4, 4, 0}, 48,  50, 40, 8, 12,
           {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
@@ -116,6 +134,15 @@ constexpr size_t kMaxListedPercent = 90;
 // 12 rows of (1024,4096) with 10% active take .88 of the dense time with 64,
 // .90 with 32, .87 with 128; 16 ahead into L1 took 1.12.
 constexpr size_t kListedAhead = 64;
+
+// More rows than this have lists of their own, with the exception above: for
+// one row a tile over more panels takes .95 to .98 of the time.
+constexpr size_t kTileListRows = 1;
+// Up to so many rows prefetch a line of each panel with every unit, more rows
+// share the lines of the next panels. On Zen 4 AVX3, (512,2048): 5 rows .93 of
+// the time, 8 .97, 12 .99, 32 1.02, 112 1.03; (1536,6144), 12 rows .96 to 1.13,
+// 28 1.00 to 1.05. Without prefetches, from memory: 1.3 to 1.5 at 8 to 16 rows.
+constexpr size_t kPrefetchEachRows = 12;
 
 // Up to so many rows a single task computes whole columns, hidden layer first;
 // more rows go through both matmuls a block of d_ff at a time.

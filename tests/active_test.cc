@@ -33,8 +33,8 @@ void Switch(Model& model, const IsOn& is_on) {
 }
 
 // (Which lists are used depends on what the CPU is taken for.)
-void CheckAllTargets(Model& model, size_t rows, size_t threads = 1) {
-  const std::vector<float> x = model.Input(rows);
+void CheckAllTargets(Model& model, size_t rows, const std::vector<float>& x,
+                     size_t threads) {
   for (const ffnorm_order order : {FFNORM_PRE_LN, FFNORM_POST_LN}) {
     CAPTURE(order);
     ReferenceCache reference;
@@ -52,6 +52,10 @@ void CheckAllTargets(Model& model, size_t rows, size_t threads = 1) {
       }
     });
   }
+}
+
+void CheckAllTargets(Model& model, size_t rows, size_t threads = 1) {
+  CheckAllTargets(model, rows, model.Input(rows), threads);
 }
 
 // Sizes of d_ff around the lists' shares (128), the blocks of K (256) and words
@@ -128,6 +132,69 @@ TEST_SUITE("active") {
     }
   }
 
+  TEST_CASE("panels one by one and in pairs, some left over") {
+    for (const size_t d_model : {31, 33, 64, 65, 97}) {
+      for (const size_t d_ff : {130, 300}) {
+        CAPTURE(d_model);
+        CAPTURE(d_ff);
+        Model model(d_model, d_ff);
+        for (float& b : model.b1) b = -0.2f;
+        model.Pack();
+        for (const size_t rows : {2, 5, 13, 29}) {
+          CAPTURE(rows);
+          CheckAllTargets(model, rows);
+          CheckAllTargets(model, rows, 3);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("more rows than a task takes at once") {
+    Model model(40, 300);
+    for (float& b : model.b1) b = -0.3f;
+    model.Pack();
+    for (const size_t rows : {113, 230}) {
+      CAPTURE(rows);
+      CheckAllTargets(model, rows);
+      CheckAllTargets(model, rows, 2);
+    }
+  }
+
+  TEST_CASE("all units of the rows that are looked at first, few of the rest") {
+    constexpr size_t kModel = 16;
+    for (const size_t d_ff : {100, 128, 300}) {
+      Model model(kModel, d_ff);
+      for (size_t i = 0; i < d_ff; ++i) {
+        model.w1[i] = i % 5 == 0 ? -1.0f : 1.0f;  // of the first input
+        model.b1[i] = 0.0f;
+      }
+      model.Pack();
+      for (const size_t rows : {2, 5, 12, 20, 60}) {
+        CAPTURE(rows);
+        for (const bool all_but_these : {false, true}) {
+          std::vector<float> x = model.Input(rows);
+          for (size_t r = 0; r < rows; ++r) {
+            const bool first = r == 0 || r == rows / 2;
+            x[r * kModel] = first != all_but_these ? 1000.0f : -1000.0f;
+          }
+          CheckAllTargets(model, rows, x, 1);
+          CheckAllTargets(model, rows, x, 2);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("weights that no L3 holds") {
+    // 4,194,304 of them in each matrix.
+    Model model(64, 65536);
+    for (float& b : model.b1) b = -1.0f;
+    model.Pack();
+    for (const size_t rows : {2, 17}) {
+      CAPTURE(rows);
+      CheckAllTargets(model, rows);
+    }
+  }
+
   TEST_CASE("products that underflow to -0 between units that are off") {
     Model model(3, 300);
     for (float& w : model.w2) w *= -1e-38f;
@@ -190,7 +257,7 @@ TEST_SUITE("active") {
   }
 
   TEST_CASE("units that are off are not read") {
-    for (const size_t rows : {1, 2, 4, 6}) {
+    for (const size_t rows : {1, 2, 4, 6, 40}) {
       CAPTURE(rows);
       Model model(70, 600);
       Switch(model, [](size_t i) { return i % 50 == 7; });
