@@ -23,13 +23,9 @@ namespace {
 using LaneTag = hn::CappedTag<float, kLanes>;
 using LaneVec = hn::Vec<LaneTag>;
 
-// The terms that a row is summed over.
-struct Value {
-  HWY_INLINE LaneVec operator()(LaneVec x) const { return x; }
-};
 // x - mean. As a multiply-add it is the same number, from another port: Zen has
-// two for additions beside two for multiply-adds, and a row is 9 additions and
-// 3 products an element. (clang turns it back into a subtraction.)
+// two for additions beside two for multiply-adds. (clang turns it back into a
+// subtraction.)
 HWY_INLINE LaneVec MinusMean(LaneVec x, float mean) {
   const LaneTag d;
 #if HWY_NATIVE_FMA
@@ -39,16 +35,22 @@ HWY_INLINE LaneVec MinusMean(LaneVec x, float mean) {
 #endif
 }
 
-struct Centred {
-  float mean;
-  HWY_INLINE LaneVec operator()(LaneVec x) const { return MinusMean(x, mean); }
-};
+// What is known of a row after its passes.
 struct Deviation {
   float mean;
   float correction;
   HWY_INLINE LaneVec operator()(LaneVec x) const {
     return hn::Sub(MinusMean(x, mean), hn::Set(LaneTag(), correction));
   }
+};
+
+// The terms that a row is summed over, each from a vector of x.
+struct Value {
+  HWY_INLINE LaneVec operator()(LaneVec x) const { return x; }
+};
+struct Centred {
+  float mean;
+  HWY_INLINE LaneVec operator()(LaneVec x) const { return MinusMean(x, mean); }
 };
 struct SquaredDeviation {
   Deviation deviation;
@@ -58,33 +60,61 @@ struct SquaredDeviation {
   }
 };
 
+// What else happens to the deviations of whole lanes, vector by vector.
+struct DropDeviations {
+  HWY_INLINE void StartBlock(size_t /*first*/) {}
+  template <class Term>
+  HWY_INLINE LaneVec operator()(const Term& term, LaneVec x,
+                                size_t /*at*/) const {
+    return term(x);
+  }
+};
+// They are kept where the normalized row will be, for the last pass.
+struct KeepDeviations {
+  const BlockedRows* out;
+  size_t row;
+  float* block;
+  HWY_INLINE void StartBlock(size_t first) { block = out->At(row, first); }
+  HWY_INLINE LaneVec operator()(const SquaredDeviation& term, LaneVec x,
+                                size_t at) const {
+    const LaneVec e = term.deviation(x);
+    hn::StoreU(e, LaneTag(), block + at);
+    return hn::Mul(e, e);
+  }
+};
+
 // Lane sums of the first n - n % 64 terms, in passes of kVectors accumulators
 // (kVectors * Lanes(d) <= 64) side by side. Eight hide the latency of an add on
 // two ports; AVX-512 has only four, since the lanes are part of the contract.
-template <size_t kVectors, class Term>
-HWY_INLINE void SumWholeLanes(const float* HWY_RESTRICT x, size_t n,
-                              const Term& term, float* HWY_RESTRICT lanes) {
+template <size_t kVectors, class Term, class Keep>
+HWY_INLINE void SumWholeLanes(const float* x, size_t n, const Term& term,
+                              Keep keep, float* HWY_RESTRICT lanes) {
   const LaneTag d;
   const size_t N = hn::Lanes(d);
   for (size_t j = 0; j < kLanes; j += kVectors * N) {
     const LaneVec zero = hn::Zero(d);
     LaneVec sum0 = zero, sum1 = zero, sum2 = zero, sum3 = zero;
     LaneVec sum4 = zero, sum5 = zero, sum6 = zero, sum7 = zero;
-    for (size_t i = 0; i + kLanes <= n; i += kLanes) {
-      const float* p = x + i + j;
-      sum0 = hn::Add(sum0, term(hn::LoadU(d, p)));
-      if constexpr (kVectors > 1) {
-        sum1 = hn::Add(sum1, term(hn::LoadU(d, p + N)));
-      }
-      if constexpr (kVectors > 2) {
-        sum2 = hn::Add(sum2, term(hn::LoadU(d, p + 2 * N)));
-        sum3 = hn::Add(sum3, term(hn::LoadU(d, p + 3 * N)));
-      }
-      if constexpr (kVectors > 4) {
-        sum4 = hn::Add(sum4, term(hn::LoadU(d, p + 4 * N)));
-        sum5 = hn::Add(sum5, term(hn::LoadU(d, p + 5 * N)));
-        sum6 = hn::Add(sum6, term(hn::LoadU(d, p + 6 * N)));
-        sum7 = hn::Add(sum7, term(hn::LoadU(d, p + 7 * N)));
+    const size_t whole = n - n % kLanes;
+    for (size_t first = 0; first < whole; first += kBlockK) {
+      const size_t end = HWY_MIN(whole - first, kBlockK);
+      keep.StartBlock(first);
+      for (size_t i = j; i < end; i += kLanes) {
+        const float* p = x + first + i;
+        sum0 = hn::Add(sum0, keep(term, hn::LoadU(d, p), i));
+        if constexpr (kVectors > 1) {
+          sum1 = hn::Add(sum1, keep(term, hn::LoadU(d, p + N), i + N));
+        }
+        if constexpr (kVectors > 2) {
+          sum2 = hn::Add(sum2, keep(term, hn::LoadU(d, p + 2 * N), i + 2 * N));
+          sum3 = hn::Add(sum3, keep(term, hn::LoadU(d, p + 3 * N), i + 3 * N));
+        }
+        if constexpr (kVectors > 4) {
+          sum4 = hn::Add(sum4, keep(term, hn::LoadU(d, p + 4 * N), i + 4 * N));
+          sum5 = hn::Add(sum5, keep(term, hn::LoadU(d, p + 5 * N), i + 5 * N));
+          sum6 = hn::Add(sum6, keep(term, hn::LoadU(d, p + 6 * N), i + 6 * N));
+          sum7 = hn::Add(sum7, keep(term, hn::LoadU(d, p + 7 * N), i + 7 * N));
+        }
       }
     }
     hn::Store(sum0, d, lanes + j);
@@ -166,43 +196,25 @@ HWY_INLINE float FoldLast16(float* lanes) {
 
 #endif  // HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
 
-template <class Term>
-HWY_INLINE float Fold(const float* HWY_RESTRICT x, size_t n, const Term& term) {
+template <class Term, class Keep = DropDeviations>
+HWY_INLINE float Fold(const float* x, size_t n, const Term& term,
+                      const Keep& keep = Keep()) {
   HWY_ALIGN float lanes[kLanes];
   const size_t vectors = kLanes / hn::Lanes(LaneTag());
   if (vectors >= 8) {
-    SumWholeLanes<8>(x, n, term, lanes);
+    SumWholeLanes<8>(x, n, term, keep, lanes);
   } else if (vectors == 4) {
-    SumWholeLanes<4>(x, n, term, lanes);
+    SumWholeLanes<4>(x, n, term, keep, lanes);
   } else if (vectors == 2) {
-    SumWholeLanes<2>(x, n, term, lanes);
+    SumWholeLanes<2>(x, n, term, keep, lanes);
   } else {
-    SumWholeLanes<1>(x, n, term, lanes);
+    SumWholeLanes<1>(x, n, term, keep, lanes);
   }
   const size_t rest = n % kLanes;
   if (rest != 0) AddPartialLanes(x + (n - rest), rest, term, lanes);
   FoldLevel<32>(lanes);
   FoldLevel<16>(lanes);
   return FoldLast16(lanes);
-}
-
-// out = (e * rstd) * scale + offset over `n` contiguous floats. out may be x.
-HWY_INLINE void Normalize(const Deviation& deviation, float rstd,
-                          const float* x, size_t n, const float* scale,
-                          const float* offset, float* out) {
-  const LaneTag d;
-  const size_t N = hn::Lanes(d);
-  const LaneVec rstd_v = hn::Set(d, rstd);
-  size_t i = 0;
-  for (; i + N <= n; i += N) {
-    const LaneVec v = hn::Mul(deviation(hn::LoadU(d, x + i)), rstd_v);
-    const LaneVec scaled = hn::Mul(v, hn::LoadU(d, scale + i));
-    hn::StoreU(hn::Add(scaled, hn::LoadU(d, offset + i)), d, out + i);
-  }
-  for (; i < n; ++i) {
-    const float e = (x[i] - deviation.mean) - deviation.correction;
-    out[i] = (e * rstd) * scale[i] + offset[i];
-  }
 }
 
 // A scale or offset that is there or not.
@@ -213,55 +225,125 @@ struct NormParams {
   const float* offset;  // or NULL
 };
 
-// Row `row` of `out`; out may be x.
-HWY_INLINE void FinishRow(const NormParams& params, const Deviation& deviation,
-                          float variance, const float* x, size_t row,
-                          const BlockedRows& out) {
-  const size_t n = params.d_model;
-  const float s = variance + params.epsilon;
-  if (HWY_UNLIKELY(!InBinary32Range(s))) {
-    LayerNormRowBinary64(x, n, params.epsilon, params.scale, params.offset,
-                         {out.At(row, 0), out.row_stride, out.block_stride});
-    return;
+struct RowNorm {
+  Deviation deviation;
+  float variance_plus_epsilon;
+};
+
+// Rows [row, row + kRows) of `out` = (e * rstd) * scale + offset. Of the first
+// `kept` elements of a row out has the deviations e, of the others x has what
+// they are made of. out may be x where none are kept. Rows together load scale
+// and offset once.
+template <size_t kRows>
+HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
+                              const float* x, size_t x_stride, size_t row,
+                              size_t kept, const BlockedRows& out) {
+  const LaneTag d;
+  const size_t N = hn::Lanes(d);
+  float rstd[kRows];
+  for (size_t r = 0; r < kRows; ++r) {
+    rstd[r] = 1.0f / SqrtRef(norms[r].variance_plus_epsilon);
   }
-  const float rstd = 1.0f / SqrtRef(s);
-  for (size_t i = 0; i < n; i += kBlockK) {
-    Normalize(deviation, rstd, x + i, HWY_MIN(n - i, kBlockK),
-              params.scale == nullptr ? kNoScale.values : params.scale + i,
-              params.offset == nullptr ? kNoOffset.values : params.offset + i,
-              out.At(row, i));
+  for (size_t first = 0; first < params.d_model; first += kBlockK) {
+    const size_t n = HWY_MIN(params.d_model - first, kBlockK);
+    const size_t n_kept = HWY_MIN(kept - HWY_MIN(kept, first), n);
+    const float* scale =
+        params.scale == nullptr ? kNoScale.values : params.scale + first;
+    const float* offset =
+        params.offset == nullptr ? kNoOffset.values : params.offset + first;
+    const float* from = x + first;
+    float* to[kRows];
+    for (size_t r = 0; r < kRows; ++r) to[r] = out.At(row + r, first);
+    size_t i = 0;
+    for (; i < n_kept; i += N) {
+      const LaneVec scale_v = hn::LoadU(d, scale + i);
+      const LaneVec offset_v = hn::LoadU(d, offset + i);
+      for (size_t r = 0; r < kRows; ++r) {
+        const LaneVec v = hn::Mul(hn::LoadU(d, to[r] + i), hn::Set(d, rstd[r]));
+        hn::StoreU(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
+      }
+    }
+    for (; i + N <= n; i += N) {
+      const LaneVec scale_v = hn::LoadU(d, scale + i);
+      const LaneVec offset_v = hn::LoadU(d, offset + i);
+      for (size_t r = 0; r < kRows; ++r) {
+        const LaneVec e =
+            norms[r].deviation(hn::LoadU(d, from + r * x_stride + i));
+        const LaneVec v = hn::Mul(e, hn::Set(d, rstd[r]));
+        hn::StoreU(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
+      }
+    }
+    for (; i < n; ++i) {
+      for (size_t r = 0; r < kRows; ++r) {
+        const Deviation& deviation = norms[r].deviation;
+        const float e =
+            (from[r * x_stride + i] - deviation.mean) - deviation.correction;
+        to[r][i] = (e * rstd[r]) * scale[i] + offset[i];
+      }
+    }
   }
 }
 
-// out = LN(x) on rows; out may be x. Two rows go through each pass in turn: the
-// tree and the division that end one row's pass take some 50 cycles, in which
-// the other row's pass is under way. (One by one: AVX2 17% slower at 512.)
+// kRows rows. They go through each pass in turn: the tree and the division that
+// end one row's pass take some 50 cycles, in which other rows' passes are under
+// way.
+template <size_t kRows>
+HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
+                                  size_t x_stride, size_t row,
+                                  const BlockedRows& out) {
+  const size_t n = params.d_model;
+  const float count = static_cast<float>(n);
+  // (A row that would overwrite x may yet need it, for binary64.)
+  const bool keeps = n <= kKeptDeviations && x != out.At(row, 0);
+  RowNorm norms[kRows];
+  bool fit = true;
+  for (size_t r = 0; r < kRows; ++r) {
+    norms[r].deviation.mean = Fold(x + r * x_stride, n, Value()) / count;
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const Centred centred = {norms[r].deviation.mean};
+    norms[r].deviation.correction = Fold(x + r * x_stride, n, centred) / count;
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const SquaredDeviation squared = {norms[r].deviation};
+    const float sum = keeps ? Fold(x + r * x_stride, n, squared,
+                                   KeepDeviations{&out, row + r, nullptr})
+                            : Fold(x + r * x_stride, n, squared);
+    norms[r].variance_plus_epsilon = sum / count + params.epsilon;
+    fit = fit && InBinary32Range(norms[r].variance_plus_epsilon);
+  }
+  const size_t kept = keeps ? n - n % kLanes : 0;
+  if (HWY_LIKELY(fit)) {
+    NormalizeRows<kRows>(params, norms, x, x_stride, row, kept, out);
+    return;
+  }
+  for (size_t r = 0; r < kRows; ++r) {
+    const float* x_r = x + r * x_stride;
+    if (InBinary32Range(norms[r].variance_plus_epsilon)) {
+      NormalizeRows<1>(params, norms + r, x_r, x_stride, row + r, kept, out);
+    } else {
+      LayerNormRowBinary64(
+          x_r, n, params.epsilon, params.scale, params.offset,
+          {out.At(row + r, 0), out.row_stride, out.block_stride});
+    }
+  }
+}
+
+// out = LN(x) on rows; out may be x.
 HWY_INLINE void LayerNormRows(const NormParams& params, const float* x,
                               size_t x_stride, size_t rows,
                               const BlockedRows& out) {
-  constexpr size_t kTogether = 2;
-  const size_t n = params.d_model;
-  const float count = static_cast<float>(n);
-  for (size_t row = 0; row < rows; row += kTogether) {
-    const size_t together = HWY_MIN(rows - row, kTogether);
-    const float* first = x + row * x_stride;
-    Deviation deviation[kTogether];
-    float variance[kTogether];
-    for (size_t r = 0; r < together; ++r) {
-      deviation[r].mean = Fold(first + r * x_stride, n, Value()) / count;
+  size_t row = 0;
+  if (params.d_model <= kFourNormRows) {
+    for (; rows - row >= 4; row += 4) {
+      LayerNormTogether<4>(params, x + row * x_stride, x_stride, row, out);
     }
-    for (size_t r = 0; r < together; ++r) {
-      const Centred centred = {deviation[r].mean};
-      deviation[r].correction = Fold(first + r * x_stride, n, centred) / count;
-    }
-    for (size_t r = 0; r < together; ++r) {
-      const SquaredDeviation squared = {deviation[r]};
-      variance[r] = Fold(first + r * x_stride, n, squared) / count;
-    }
-    for (size_t r = 0; r < together; ++r) {
-      FinishRow(params, deviation[r], variance[r], first + r * x_stride,
-                row + r, out);
-    }
+  }
+  for (; rows - row >= 2; row += 2) {
+    LayerNormTogether<2>(params, x + row * x_stride, x_stride, row, out);
+  }
+  if (row < rows) {
+    LayerNormTogether<1>(params, x + row * x_stride, x_stride, row, out);
   }
 }
 

@@ -144,6 +144,16 @@ constexpr size_t kTileListRows = 1;
 // 28 1.00 to 1.05. Without prefetches, from memory: 1.3 to 1.5 at 8 to 16 rows.
 constexpr size_t kPrefetchEachRows = 12;
 
+// LayerNorm takes four rows together up to this d_model, then two: x and what
+// becomes of it are 24 KiB of L1. Zen 4, from L2, AVX3 and AVX2: four take .86 of
+// the time of two at 256, .90 to .97 at 512, .92 at 768, 1.08 to 1.2 at 1024.
+// (Eight: 1.00 at 256, 1.08 at 512. One by one instead of two: 1.17 at 512.)
+constexpr size_t kFourNormRows = 768;
+// Up to this d_model it keeps x - mean - correction in the output for its last
+// pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3) below, 1.00 to
+// 1.08 at 4096, where L1 cannot hold two rows of both.
+constexpr size_t kKeptDeviations = 2048;
+
 // Up to so many rows a single task computes whole columns, hidden layer first;
 // more rows go through both matmuls a block of d_ff at a time.
 constexpr size_t kColumnRowsAlone = kMaxFewRows;

@@ -33,6 +33,14 @@ std::vector<float> Run(const ffnorm_target* target, const Row& row,
   return y;
 }
 
+std::vector<float> RunInPlace(const ffnorm_target* target, const Row& row,
+                              std::vector<float> x) {
+  REQUIRE(ffnorm_layer_norm(target, row.width, row.epsilon, row.scale,
+                            row.offset, x.size() / row.width, x.data(),
+                            row.width, x.data(), row.width) == FFNORM_OK);
+  return x;
+}
+
 std::vector<float> RunReference(const Row& row, const std::vector<float>& x) {
   std::vector<float> y(x.size(), -7.0f);
   REQUIRE(ffnorm_reference_layer_norm(row.width, row.epsilon, row.scale,
@@ -57,9 +65,11 @@ void CheckAgainstReference(size_t width, float epsilon,
       if (shifted) row.offset = offset.data();
       const std::vector<float> want = RunReference(row, x);
       ForEachTarget([&](const ffnorm_target* target) {
-        const std::vector<float> got = Run(target, row, x);
-        CheckSameBits(x.size() / width, width, got.data(), width, want.data(),
-                      width);
+        for (const auto& got :
+             {Run(target, row, x), RunInPlace(target, row, x)}) {
+          CheckSameBits(x.size() / width, width, got.data(), width, want.data(),
+                        width);
+        }
       });
     }
   }
@@ -69,8 +79,8 @@ std::vector<size_t> Widths() {
   std::vector<size_t> widths;
   for (size_t width = 1; width <= 200; ++width) widths.push_back(width);
   for (size_t width :
-       {255,  256,  257,  319,  320,  321,  511,  512,  513,  768,
-        1000, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097}) {
+       {255, 256,  257,  319,  320,  321,  511,  512,  513,  767,  768,
+        769, 1000, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097}) {
     widths.push_back(width);
   }
   return widths;
@@ -106,7 +116,7 @@ TEST_CASE("layer_norm: bits of the reference at all widths and inputs") {
       const std::string mode_name = ModeName(mode);
       CAPTURE(mode_name);
       CheckAgainstReference(width, FFNORM_DEFAULT_EPSILON,
-                            Filled(3 * width, mode, width));
+                            Filled(7 * width, mode, width));
     }
   }
 }
@@ -138,12 +148,12 @@ TEST_CASE("layer_norm: bits of the reference on any finite floats") {
   }
 }
 
-// Rows may be computed in turns: a row that is done again in binary64 must not
+// Rows are computed in turns: a row that is done again in binary64 must not
 // disturb its neighbours.
 TEST_CASE("layer_norm: rows of all kinds side by side") {
   constexpr Mode kModes[] = {Mode::kGaussian, Mode::kHuge, Mode::kTiny,
                              Mode::kOffset};
-  for (const size_t width : {2, 5, 33, 64, 100, 513}) {
+  for (const size_t width : {2, 5, 33, 64, 100, 513, 770, 2050}) {
     CAPTURE(width);
     // All pairs of kinds, at even and at odd rows.
     std::vector<float> x;
