@@ -248,7 +248,7 @@ void BlockColumns(const BlockCall& block, size_t tasks) {
            &BlockColumnsTask1, &call);
   UseLists(block, call.lists, &call.matmul2);
   call.panels_per_share2 =
-      PanelsPerShare(rows, PanelsAtOnce(call.matmul2), block.d_model, tasks);
+      PanelsPerShare(PanelsAtOnce(call.matmul2), block.d_model, tasks);
   RunTasks(*args.exec,
            MinOf(tasks, ColumnShares(block.d_model, call.panels_per_share2)),
            &BlockColumnsTask2, &call);

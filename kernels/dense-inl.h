@@ -74,10 +74,8 @@ HWY_INLINE Matmul MatmulOf(const Layer& layer, const BlockedRows& left,
 }
 
 // Panels of one share of a matmul whose columns are shared: a few shares for
-// each task, of whole groups of panels.
-HWY_INLINE size_t PanelsPerShare(size_t rows, size_t at_once, size_t n,
-                                 size_t tasks) {
-  if (PanelsAtOnce(rows) > 1) return kPanelsPerShare;
+// each task, of whole groups of the panels that are read at once.
+HWY_INLINE size_t PanelsPerShare(size_t at_once, size_t n, size_t tasks) {
   const size_t panels = NumPanels(n) / kSharesPerTask / tasks;
   const size_t groups = HWY_MAX(panels / at_once, size_t{1});
   return HWY_MIN(groups * at_once, kPanelsPerShare);
@@ -179,7 +177,8 @@ void Dense(const DenseArgs& args) {
     call.left = LeftPanel(buffers, args.rows);
     CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
     call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
-    call.panels_per_share = PanelsPerShare(args.rows, 1, call.layer.n, tasks);
+    call.panels_per_share =
+        PanelsPerShare(PanelsAtOnce(args.rows), call.layer.n, tasks);
     RunTasks(*args.exec,
              MinOf(tasks, ColumnShares(call.layer.n, call.panels_per_share)),
              &DenseColumnsTask, &call);

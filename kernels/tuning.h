@@ -68,55 +68,57 @@ constexpr size_t kBeyondL3MatrixFloats = size_t{4} << 20;
 // Emerald Rapids, (512,2048): 14x32 and 12x32 tie at 128 rows, 6x64 is worse at
 // 16; 4 panels at once and 32 to 64 lines ahead give .96 of the read bandwidth
 // at one row; a list reads at full bandwidth (matmul 2 of one row, 50% active:
-// 71 us of 137, 3%: 4 us), so that it pays nearly always.
-// Zen 4 loses by prefetches, which share its 24 miss buffers with loads: without
-// them one row of (512,2048) takes .81 of the time, two .83, three .91; with one
-// line in two .89, .96, .95. Four rows tie there; from memory (1024,4096) one
-// line in two, 16 ahead, takes .85 of the time of all, 64 ahead, and none 1.45.
-// Four vectors for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2
-// to 4: up to 1.4. Lists there, time relative to dense: one row 50% active .84,
-// from memory .90 to 1.06, 30% .70 / .71 to .90, 10% .58 / .45; two rows 75%
-// 1.01, from memory 51% .96 to 1.11, 31% .75 to .89; 6 rows 88% .95, from memory
-// 57% 1.01; 56 rows 93% 1.00 / 1.02, 86% .93 / .94, 77% .89.
-// Row lists there, (512,2048), time relative to all of the above: half of the
-// units active .97 at 2 rows, .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at
-// 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112,
-// 68% 1.03 and .97. From memory, (1536,6144), 30 to 50%: 8 rows 1.03 to 1.11, 12
-// .91 to 1.00, 28 .77 to .88.
+// 71 us of 137, 3%: 4 us), so that it pays nearly always. Zen 4 loses by
+// prefetches, which share its 24 miss buffers with loads: without them one row
+// of (512,2048) takes .81 of the time, two .83, three .91; with one line in two
+// .89, .96, .95. Four rows tie there; from memory (1024,4096) one line in two,
+// 16 ahead, takes .85 of the time of all, 64 ahead, and none 1.45. Four vectors
+// for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2 to 4: up to
+// 1.4. Lists there, time relative to dense: one row 50% active .84, from memory
+// .90 to 1.06, 30% .70 / .71 to .90, 10% .58 / .45; two rows 75% 1.01, from
+// memory 51% .96 to 1.11, 31% .75 to .89; 6 rows 88% .95, from memory 57% 1.01;
+// 56 rows 93% 1.00 / 1.02, 86% .93 / .94, 77% .89. Row lists there, (512,2048),
+// time relative to all of the above: half of the units active .97 at 2 rows,
+// .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10%
+// .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. From
+// memory, (1536,6144), 30 to 50%: 8 rows 1.03 to 1.11, 12 .91 to 1.00, 28 .77
+// to .88.
 constexpr Tuning kTuningAvx3 =
          {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 12,
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3. On
-// Zen 4 4 x 3 ties at 6 to 9 and 24 rows, and loses 5 to 14% at others. One and
-// two rows read two panels at once, two rows although their 16 accumulators
-// spill: from memory .80 of the read bandwidth against .62 with one panel, from
-// L3 the same. For these the CPU's own prefetch is enough (one row from memory,
-// Zen 3: .89 of the bandwidth against .81 with 64 lines ahead; Zen 4: .70 of the
-// time from memory, .82 from L3). Three rows gain 10% by prefetches on Zen 3; on
-// Zen 4 one line in two takes .65 of the time of all lines from memory, and the
-// same otherwise. Four rows have no tile of their own since that of many rows
-// prefetches whole panels: on Zen 4 it takes .97 of the time from L3 and .71
-// from memory. Reading each block of d_ff once for up to six blocks of rows
-// changed nothing (.97x to 1x from L3 and memory, 512 rows), nor did a matmul 1
-// that keeps one block of K of its rows in L2 (1.00x; .97x at d_model 4096). MC
-// 72 and 96 against 48: 64 rows of (1024,4096) .77 of the peak against .72, 512
-// rows .83 against .81. Lists, Zen 4, time relative to dense: one row 65% active
-// .97, from memory 50% 1.03 to 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64%
-// 1.02; 6 rows 68% .92; 56 rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3,
-// before lists were prefetched into L2: one row breaks even near 65%, from
-// memory 42%.) Row lists, half of the units active: .90 at 2 rows, 1.00 at 3 and
-// 4, .94 at 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from
-// memory 16 rows 1.01, 28 .96. With 12 vectors (three panels, of 64 units at a
+// Zen 4 4 x 3 ties at 6 to 9 and 24 rows, and loses 5 to 14% at others. One row
+// reads two panels at once. Two rows do not, their 16 accumulators would spill:
+// on Zen 4 one panel takes .87 to .91 of the time from L2 and L3, .97 from
+// memory. (Zen 3, before lists of rows: the same from L3, .62 of the read
+// bandwidth from memory against .80.) For these the CPU's own prefetch is
+// enough (one row from memory, Zen 3: .89 of the bandwidth against .81 with 64
+// lines ahead; Zen 4: .70 of the time from memory, .82 from L3). Three rows
+// gain 10% by prefetches on Zen 3; on Zen 4 one line in two takes .65 of the
+// time of all lines from memory, and the same otherwise. Four rows have no tile
+// of their own since that of many rows prefetches whole panels: on Zen 4 it
+// takes .97 of the time from L3 and .71 from memory. Reading each block of d_ff
+// once for up to six blocks of rows changed nothing (.97x to 1x from L3 and
+// memory, 512 rows), nor did a matmul 1 that keeps one block of K of its rows
+// in L2 (1.00x; .97x at d_model 4096). MC 72 and 96 against 48: 64 rows of
+// (1024,4096) .77 of the peak against .72, 512 rows .83 against .81. Lists, Zen
+// 4, time relative to dense: one row 65% active .97, from memory 50% 1.03 to
+// 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64% 1.02; 6 rows 68% .92; 56
+// rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3, before lists were
+// prefetched into L2: one row breaks even near 65%, from memory 42%.) Row
+// lists, half of the units active: .91 at 2 rows, 1.01 at 3, .91 at 4, .94 at
+// 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from memory 16 rows
+// .98 to 1.01, 18 .97, 28 .90. With 12 vectors (three panels, of 64 units at a
 // time) a row ran at .58 of the peak of multiply-adds instead of .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 8, 4, 0}, 72,  75, 64, 8, 16,
+         {2, 6,  3, {8, 4, 4, 0}, 72,  75, 64, 8, 16,
           {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
 
 // SSE, 16 registers, no FMA: the product needs one more, and each of the two
-// overwrites an operand. A row by its list needs fewer copies than the tile: .93
-// of the time with 92% active, .75 with half (8 rows, Zen 4).
+// overwrites an operand. A row by its list needs fewer copies than the tile:
+// .93 of the time with 92% active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
          {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 3,
           {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
@@ -145,13 +147,14 @@ constexpr size_t kTileListRows = 1;
 constexpr size_t kPrefetchEachRows = 12;
 
 // LayerNorm takes four rows together up to this d_model, then two: x and what
-// becomes of it are 24 KiB of L1. Zen 4, from L2, AVX3 and AVX2: four take .86 of
-// the time of two at 256, .90 to .97 at 512, .92 at 768, 1.08 to 1.2 at 1024.
-// (Eight: 1.00 at 256, 1.08 at 512. One by one instead of two: 1.17 at 512.)
+// becomes of it are 24 KiB of L1. Zen 4, from L2, AVX3 and AVX2: four take .86
+// of the time of two at 256, .90 to .97 at 512, .92 at 768, 1.08 to 1.2 at
+// 1024. (Eight: 1.00 at 256, 1.08 at 512. One by one instead of two: 1.17 at
+// 512.)
 constexpr size_t kFourNormRows = 768;
 // Up to this d_model it keeps x - mean - correction in the output for its last
-// pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3) below, 1.00 to
-// 1.08 at 4096, where L1 cannot hold two rows of both.
+// pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3) below, 1.00
+// to 1.08 at 4096, where L1 cannot hold two rows of both.
 constexpr size_t kKeptDeviations = 2048;
 
 // Up to so many rows a single task computes whole columns, hidden layer first;
