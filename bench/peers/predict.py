@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """What ../MODEL.md predicts, beside what was measured.
 
-Usage: predict.py results.json [--mr 6] [--mc 72] [--few 4] [--listed 65]
+Usage: predict.py results.json [options]
 
 Reads the results of run.py and prints a Markdown table: for each point of ffnorm
 the seconds that the model gives from the machine's peak and read bandwidth alone,
-the measured ones, and their quotient. The defaults are AVX2's row of
-kernels/tuning.h; AVX3 has --mr 14 --mc 112 --listed 75.
+the measured ones, and their quotient. The defaults are AVX3's row of
+kernels/tuning.h; AVX2 has --mr 6 --mc 72 --few 3 --listed 65 --row-listed 64
+--tile-list-rows 16 --row-rate .65.
 """
 
 import argparse
@@ -15,44 +16,52 @@ import math
 import statistics
 
 
+# kBeyondL3MatrixFloats of kernels/tuning.h
+BEYOND_L3 = 4 << 20
+
+
 def tile_rows(rows, mr):
     """Heights of the register tiles that cover these rows."""
     tiles = math.ceil(rows / mr)
     return [(rows * (t + 1)) // tiles - (rows * t) // tiles for t in range(tiles)]
 
 
-def seconds(point, mr, mc, few, listed):
+def seconds(point, options):
     """The model of MODEL.md, "Time"."""
-    rows, threads = point["rows"], point["threads"]
+    rows, threads, active = point["rows"], point["threads"], point["active"]
     cells = point["d_model"] * point["d_ff"]
     peak = point["peak_flops"]
-    bandwidth = point["read_bytes_per_second"]
-    if rows <= few:
-        # Both phases read their matrix once; matmul 2 only what is active.
-        # Of several rows it is the union, taken here as if units were independent.
-        union = 1 - (1 - point["active"]) ** rows
-        read = 4 * cells / bandwidth
-        compute = 2 * rows * cells / peak
-        if 100 * union > listed:
-            union = 1
-        return max(read, compute) * (1 + union)
-    heights = tile_rows(rows, mr)
-    # A tile lower than four rows waits for the latency of its multiply-adds.
-    slots = sum(max(h, 4) for h in heights)
-    compute = 4 * slots * cells / peak
-    passes = math.ceil(len(heights) / (mc // mr))
-    shared = threads > 1 and len(heights) <= 2 * threads
-    read = (1 if shared else max(1, passes)) * 8 * cells / bandwidth
-    return max(read, compute)
+    # Time to read one matrix.
+    read = 4 * cells / point["read_bytes_per_second"]
+    compute = 2 * rows * cells / peak
+    if rows > options.few:
+        heights = tile_rows(rows, options.mr)
+        # A tile lower than four rows waits for the latency of its multiply-adds.
+        compute = 2 * sum(max(h, 4) for h in heights) * cells / peak
+        if threads == 1 or len(heights) > 2 * threads:
+            read *= math.ceil(len(heights) / (options.mc // options.mr))
+    matmul1 = max(read, compute)
+    tile_lists = rows <= (options.tile_list_rows if cells >= BEYOND_L3 else 1)
+    if tile_lists:
+        # What is on in any row of a tile, taken here as if units were independent.
+        union = 1 - (1 - active) ** min(rows, options.mr)
+        return matmul1 * (2 if 100 * union > options.listed else 1 + union)
+    if 100 * active > options.row_listed:
+        return 2 * matmul1
+    products = 2 * rows * cells * active
+    return matmul1 + max(read, products / (peak * options.row_rate))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results")
-    parser.add_argument("--mr", type=int, default=6)
-    parser.add_argument("--mc", type=int, default=72)
+    parser.add_argument("--mr", type=int, default=14)
+    parser.add_argument("--mc", type=int, default=112)
     parser.add_argument("--few", type=int, default=4)
-    parser.add_argument("--listed", type=float, default=40)
+    parser.add_argument("--listed", type=float, default=75)
+    parser.add_argument("--row-listed", type=float, default=66)
+    parser.add_argument("--tile-list-rows", type=int, default=12)
+    parser.add_argument("--row-rate", type=float, default=0.70)
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
         points = json.load(file)["points"]
@@ -64,7 +73,7 @@ def main():
         mine = [r for r in point["results"] if r["library"] == "ffnorm"]
         if not mine:
             continue
-        model = seconds(point, args.mr, args.mc, args.few, args.listed)
+        model = seconds(point, args)
         measured = mine[0]["seconds"]
         ratios.append(model / measured)
         print(f"| {point['order']} {point['name']} | {point['rows']} | {point['threads']} "
