@@ -1,9 +1,9 @@
 // Which hidden units ReLU left on, so that matmul 2 can leave the others out.
-//
-// A tile of rows has one list: the units that are on in any of its rows, in
-// ascending order. (CONTRACT.md says why no bit depends on it.) Lists are made
-// in shares of kUnitsPerShare units, by the task that computed these, and
-// joined once all are there.
+// (CONTRACT.md says why no bit depends on it.) Lists name them in ascending
+// order: either one list for each tile of rows, of the units that are on in any
+// of them, or one for each row. They are made in shares of kUnitsPerShare
+// units, by the task that computed these; a tile's are joined once all are
+// there.
 #if defined(FFNORM_KERNELS_ACTIVE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FFNORM_KERNELS_ACTIVE_INL_H_
 #undef FFNORM_KERNELS_ACTIVE_INL_H_
@@ -28,8 +28,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // The lists of all tiles of some rows, over some hidden columns.
-struct ActiveUnits {
-  ActiveLists layout;
+struct ActiveTiles {
+  TileLists layout;
   uint32_t* data;
   size_t rows;
   size_t columns;  // hidden ones, counted from the list's first unit
@@ -79,7 +79,7 @@ HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
 }
 
 // One share of one tile's list, to where JoinTile takes it from.
-HWY_INLINE void ListShareOfTile(const ActiveUnits& active,
+HWY_INLINE void ListShareOfTile(const ActiveTiles& active,
                                 const BlockedRows& hidden, size_t tile,
                                 size_t share) {
   const size_t tiles = active.Tiles();
@@ -120,7 +120,7 @@ HWY_INLINE void ListShareOfTile(const ActiveUnits& active,
   active.Begins(tile)[share] = static_cast<uint32_t>(count);
 }
 
-HWY_INLINE void ListShareOfTiles(const ActiveUnits& active,
+HWY_INLINE void ListShareOfTiles(const ActiveTiles& active,
                                  const BlockedRows& hidden, size_t share) {
   for (size_t tile = 0; tile < active.Tiles(); ++tile) {
     ListShareOfTile(active, hidden, tile, share);
@@ -130,7 +130,7 @@ HWY_INLINE void ListShareOfTiles(const ActiveUnits& active,
 // Makes one list of a tile's shares. `group` is how many rows of the packed
 // panels lie between what the tile reads now and what it reads next: the list
 // goes on with that for as long as prefetches look ahead.
-HWY_INLINE void JoinTile(const ActiveUnits& active, size_t tile, size_t group) {
+HWY_INLINE void JoinTile(const ActiveTiles& active, size_t tile, size_t group) {
   uint32_t* begins = active.Begins(tile);
   uint32_t* units = active.Units(tile);
   const size_t shares = active.Shares();
@@ -149,15 +149,14 @@ HWY_INLINE void JoinTile(const ActiveUnits& active, size_t tile, size_t group) {
   }
 }
 
-HWY_INLINE void JoinTiles(const ActiveUnits& active, size_t group) {
+HWY_INLINE void JoinTiles(const ActiveTiles& active, size_t group) {
   for (size_t tile = 0; tile < active.Tiles(); ++tile) {
     JoinTile(active, tile, group);
   }
 }
 
-// Where every row has a list to itself (matmul_active-inl.h): for each share,
-// how many units it has | its units, a byte each, counted from the share's
-// first.
+// The lists of all rows (matmul_active-inl.h): for each share, how many units
+// each row has | its units, a byte each, counted from the share's first.
 struct ActiveRows {
   uint8_t* data;
   size_t rows;

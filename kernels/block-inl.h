@@ -60,7 +60,7 @@ HWY_INLINE bool MaySkip(const ffnorm_block& block) {
 // Which hidden units are on, of some rows and some hidden columns.
 struct HiddenLists {
   bool by_rows;  // a list for each row, not for each tile of rows
-  ActiveUnits of_tiles;
+  ActiveTiles of_tiles;
   ActiveRows of_rows;
 };
 
@@ -74,13 +74,13 @@ HWY_INLINE HiddenLists HiddenListsOf(const BlockCall& call, float* slot,
   const size_t percent = rows > kTuning.tile_rows ? kTuning.active_percent
                          : far                    ? read.active_percent_far
                                                   : read.active_percent_alone;
-  const size_t tile_rows = IsBeyondL3(*call.args->block)
-                               ? kTuning.tile_list_rows_beyond_l3
-                               : kTileListRows;
+  const size_t most_by_tiles = IsBeyondL3(*call.args->block)
+                                   ? kTuning.tile_list_rows_beyond_l3
+                                   : kTileListRows;
   float* lists = slot + call.slot.active;
   float* sums = slot + call.slot.sums;
-  return {rows > tile_rows,
-          {ActiveListsOf(columns), reinterpret_cast<uint32_t*>(lists), rows,
+  return {rows > most_by_tiles,
+          {TileListsOf(columns), reinterpret_cast<uint32_t*>(lists), rows,
            columns, percent},
           {reinterpret_cast<uint8_t*>(lists), rows, columns, sums, 0}};
 }
@@ -107,7 +107,7 @@ HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
   } else {
     // Rows of a panel of W2, and its bias, from one strip to the next.
     JoinTiles(lists.of_tiles, PanelsAtOnce(matmul2->rows) * (call.d_ff + 1));
-    matmul2->active = &lists.of_tiles;
+    matmul2->active_tiles = &lists.of_tiles;
   }
 }
 

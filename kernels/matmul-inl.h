@@ -34,9 +34,8 @@ struct Matmul {
   // kPanelWidth floats to compute it in; else NULL.
   float* last_panel;
   // Lists of the columns of `left` that are not 0, which are all of k or this
-  // block of it; NULL where no term may be left out.
-  const ActiveUnits* active;
-  // The same row by row, where it pays to take each row by its own list.
+  // block of it; NULL where no term may be left out, or these are not used.
+  const ActiveTiles* active_tiles;
   const ActiveRows* active_rows;
   bool cpu_reads_ahead;
 };
@@ -87,7 +86,7 @@ HWY_INLINE TileArgs StripArgs(const Strip& strip) {
 
 // Lets a tile, whose arguments are those for all terms, take a list's instead.
 HWY_INLINE void TakeListed(const Strip& strip, size_t tile, TileArgs* args) {
-  const ActiveUnits& active = *strip.matmul->active;
+  const ActiveTiles& active = *strip.matmul->active_tiles;
   // Units are numbered from the start of the left operand, which holds either
   // all blocks or this one.
   const size_t share =
@@ -124,7 +123,7 @@ HWY_INLINE void RunStrip(const Strip& strip) {
   const size_t columns = StripColumns(strip);
   const size_t tile_columns = kVectors * hn::Lanes(TileTag());
   const size_t tiles = CeilDiv(all_rows, kMaxRows);
-  const ActiveUnits* active = strip.matmul->active;
+  const ActiveTiles* active = strip.matmul->active_tiles;
   TileArgs args = StripArgs(strip);
   const float* a = args.a;
   const float* b = args.b;
@@ -162,7 +161,7 @@ HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
   constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
   constexpr ReadTuning kRead = kTuning.read;
   constexpr ReadTuning kReadsAhead = kTuning.reads_ahead;
-  const ActiveUnits* active = strip.matmul->active;
+  const ActiveTiles* active = strip.matmul->active_tiles;
   const bool sparse = active != nullptr && active->IsSparse(0);
   const size_t columns = StripColumns(strip);
   const size_t tile_columns = kVectors * hn::Lanes(TileTag());

@@ -118,13 +118,13 @@ constexpr size_t kSharesPerBlock = kBlockK / kUnitsPerShare;
 
 // One list, in 32-bit words: where each share begins and the last one ends |
 // its units, and those of the next panels as far as prefetches look ahead.
-struct ActiveLists {
+struct TileLists {
   size_t units;
   size_t stride;  // from list to list
 };
-inline ActiveLists ActiveListsOf(size_t hidden_columns) {
+inline TileLists TileListsOf(size_t hidden_columns) {
   const size_t shares = CeilDiv(hidden_columns, kUnitsPerShare);
-  ActiveLists lists;
+  TileLists lists;
   lists.units = RoundUp(shares + 1, kAlignmentFloats);
   lists.stride = lists.units + RoundUp(hidden_columns, kBlockK) +
                  RoundUp(kListedAhead, kAlignmentFloats);
@@ -161,7 +161,7 @@ inline bool BuffersOf(const ffnorm_target& target, size_t rows, size_t d_model,
          CheckedMul(rows, RoundUp(hidden_columns, kBlockK), &hidden) &&
          CheckedMul(rows, TotalsStride(d_model), &totals) &&
          CheckedMul(CeilDiv(rows, target.tile_rows),
-                    ActiveListsOf(hidden_columns).stride, &tile_lists) &&
+                    TileListsOf(hidden_columns).stride, &tile_lists) &&
          CheckedMul(CeilDiv(hidden_columns, kUnitsPerShare),
                     RowListsBytes(rows) / sizeof(float), &row_lists) &&
          CheckedMul(rows, RoundUp(sums_columns, kPanelWidth), &sums) &&
