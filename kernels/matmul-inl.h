@@ -204,6 +204,7 @@ HWY_INLINE void RunActiveStrip(const Strip& strip) {
   const size_t shares = CeilDiv(tile.terms, kUnitsPerShare);
   const size_t columns = strip.panels * kPanelWidth;
   const size_t pass_columns = kVectors * hn::Lanes(TileTag());
+  constexpr size_t kRows = kTuning.row_list_rows;
   ActiveShareArgs args = {};
   args.panel_stride = tile.panel_stride;
   args.rows = m.rows;
@@ -226,9 +227,9 @@ HWY_INLINE void RunActiveStrip(const Strip& strip) {
         args.last_share ? strip.next : args.b + kUnitsPerShare * kPanelWidth;
     for (size_t column = 0; column < columns; column += pass_columns) {
       if (m.rows <= kPrefetchEachRows) {
-        ActiveShare<kVectors, true>(args);
+        ActiveShare<kVectors, kRows, true>(args);
       } else {
-        ActiveShare<kVectors, false>(args);
+        ActiveShare<kVectors, kRows, false>(args);
       }
       args.b += pass_columns;
       args.bias += pass_columns;

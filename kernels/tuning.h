@@ -45,9 +45,11 @@ struct Tuning {
   // As active_percent_alone, for a tile that shares its weights with others.
   size_t active_percent;
   // Rows have lists of their own where no more than so many percent of their
-  // units are active, and pass over so many vectors side by side.
+  // units are active, and pass over so many vectors side by side, so many rows
+  // in turn.
   size_t row_list_percent;
   size_t row_list_vectors;
+  size_t row_list_rows;
   // But up to so many rows beyond L3 have the lists of tiles.
   size_t tile_list_rows_beyond_l3;
   ReadTuning read;         // most CPUs
@@ -82,9 +84,12 @@ constexpr size_t kBeyondL3MatrixFloats = size_t{4} << 20;
 // .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10%
 // .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. From
 // memory, (1536,6144), 30 to 50%: 8 rows 1.03 to 1.11, 12 .91 to 1.00, 28 .77
-// to .88.
+// to .88. Two rows take turns for CPUs that start two multiply-adds a cycle, of
+// which four accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a
+// unit for rows one by one, 4.0 in turn. Zen 4 starts one, and loses 1.0 to
+// 1.5% by it.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 12,
+         {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 2, 12,
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
@@ -113,20 +118,20 @@ constexpr Tuning kTuningAvx3 =
 // .98 to 1.01, 18 .97, 28 .90. With 12 vectors (three panels, of 64 units at a
 // time) a row ran at .58 of the peak of multiply-adds instead of .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 72,  75, 64, 8, 16,
+         {2, 6,  3, {8, 4, 4, 0}, 72,  75, 64, 8, 1, 16,
           {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
 
 // SSE, 16 registers, no FMA: the product needs one more, and each of the two
 // overwrites an operand. A row by its list needs fewer copies than the tile:
 // .93 of the time with 92% active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 3,
+         {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 1, 3,
           {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 48,  50, 40, 8, 12,
+         {4, 6,  3, {8, 4, 4, 0}, 48,  50, 40, 8, 1, 12,
           {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
