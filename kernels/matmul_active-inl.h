@@ -150,11 +150,11 @@ HWY_INLINE const float* ActiveRowsOfShare(const ActiveShareArgs& args, size_t r,
       FFNORM_UNIT(0)
       FFNORM_UNIT(1)
     }
-    const uint8_t* const rest = units;
+    // The rest of one of them.
     for (; units < end0; ++units) {
       FFNORM_UNIT(0)
     }
-    for (units = rest; units < end1; ++units) {
+    for (; units < end1; ++units) {
       FFNORM_UNIT(1)
     }
   }
