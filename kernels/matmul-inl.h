@@ -193,8 +193,8 @@ HWY_INLINE void CopyLastPanel(const Matmul& m) {
   }
 }
 
-// All rows, each by its own list, in passes of kVectors vectors.
-template <size_t kVectors>
+// All rows, each by its own list, in passes of kVectors vectors, kRows in turn.
+template <size_t kVectors, size_t kRows>
 HWY_INLINE void RunActiveStrip(const Strip& strip) {
   const Matmul& m = *strip.matmul;
   const ActiveRows& active = *m.active_rows;
@@ -204,7 +204,6 @@ HWY_INLINE void RunActiveStrip(const Strip& strip) {
   const size_t shares = CeilDiv(tile.terms, kUnitsPerShare);
   const size_t columns = strip.panels * kPanelWidth;
   const size_t pass_columns = kVectors * hn::Lanes(TileTag());
-  constexpr size_t kRows = kTuning.row_list_rows;
   ActiveShareArgs args = {};
   args.panel_stride = tile.panel_stride;
   args.rows = m.rows;
@@ -239,18 +238,22 @@ HWY_INLINE void RunActiveStrip(const Strip& strip) {
   }
 }
 
+template <size_t kRows>
 HWY_INLINE void RunActiveStrip(const Strip& strip) {
   constexpr size_t kVectors = kTuning.row_list_vectors;
   if (strip.panels == PanelsOfVectors(kVectors)) {
-    RunActiveStrip<kVectors>(strip);
+    RunActiveStrip<kVectors, kRows>(strip);
   } else {  // one panel instead of two
-    RunActiveStrip<kVectors / 2>(strip);
+    RunActiveStrip<kVectors / 2, kRows>(strip);
   }
 }
 
 HWY_NOINLINE void RunStrip(const Strip& strip) {
   const Matmul& m = *strip.matmul;
-  if (m.active_rows != nullptr) return RunActiveStrip(strip);
+  if (m.active_rows != nullptr) {
+    if (m.cpu_reads_ahead) return RunActiveStrip<1>(strip);
+    return RunActiveStrip<kTuning.row_list_rows>(strip);
+  }
   const bool few =
       m.rows <= kTuning.few_rows && strip.panels == PanelsAtOnce(m.rows);
   if (few && m.rows == 1) {

@@ -46,7 +46,7 @@ struct Tuning {
   size_t active_percent;
   // Rows have lists of their own where no more than so many percent of their
   // units are active, and pass over so many vectors side by side, so many rows
-  // in turn.
+  // in turn (one by one where the CPU reads ahead).
   size_t row_list_percent;
   size_t row_list_vectors;
   size_t row_list_rows;
@@ -84,10 +84,11 @@ constexpr size_t kBeyondL3MatrixFloats = size_t{4} << 20;
 // .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10%
 // .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. From
 // memory, (1536,6144), 30 to 50%: 8 rows 1.03 to 1.11, 12 .91 to 1.00, 28 .77
-// to .88. Two rows take turns for CPUs that start two multiply-adds a cycle, of
-// which four accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a
-// unit for rows one by one, 4.0 in turn. Zen 4 starts one, and loses 1.0 to
-// 1.5% by it.
+// to .88. Two rows take turns, but not on CPUs that read ahead, for those that
+// start two multiply-adds a cycle, of which four accumulators use half: llvm-
+// mca gives Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn.
+// Zen 4 starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at
+// 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
          {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 2, 12,
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
