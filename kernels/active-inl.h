@@ -78,6 +78,13 @@ HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   return bits;
 }
 
+// Whether more units of a share are active than are worth picking.
+HWY_INLINE bool AreMany(const ShareBits& bits, size_t columns) {
+  size_t count = 0;
+  for (const uint64_t word : bits.words) count += CountBits(word);
+  return count * 100 > columns * kMaxListedPercent;
+}
+
 // One share of one tile's list, to where JoinTile takes it from.
 HWY_INLINE void ListShareOfTile(const ActiveTiles& active,
                                 const BlockedRows& hidden, size_t tile,
@@ -88,24 +95,19 @@ HWY_INLINE void ListShareOfTile(const ActiveTiles& active,
       tiles == 1 ? active.rows : PartBegin(active.rows, tiles, tile + 1);
   const size_t begin = share * kUnitsPerShare;
   const size_t columns = HWY_MIN(active.columns - begin, kUnitsPerShare);
-  // More than this are not worth picking. (Units that are off may be listed.)
-  const size_t many = columns * kMaxListedPercent / 100;
   ShareBits bits = {};
-  size_t count = 0;
-  for (; row < end && count <= many; ++row) {
+  bool many = false;
+  for (; row < end && !many; ++row) {
     const ShareBits more = ActiveBits(hidden.At(row, begin), columns);
-    count = 0;
-    for (size_t i = 0; i < kWordsPerShare; ++i) {
-      bits.words[i] |= more.words[i];
-      count += CountBits(bits.words[i]);
-    }
+    for (size_t i = 0; i < kWordsPerShare; ++i) bits.words[i] |= more.words[i];
+    many = AreMany(bits, columns);
   }
 
-  uint32_t* to = active.Units(tile) + begin;
-  if (count > many) {
-    count = columns;
+  uint32_t* const units = active.Units(tile) + begin;
+  uint32_t* to = units;
+  if (many) {  // all (units that are off may be listed)
     for (size_t i = 0; i < columns; ++i) {
-      to[i] = static_cast<uint32_t>(begin + i);
+      *to++ = static_cast<uint32_t>(begin + i);
     }
   } else {
     size_t first = begin;
@@ -117,7 +119,7 @@ HWY_INLINE void ListShareOfTile(const ActiveTiles& active,
       first += 64;
     }
   }
-  active.Begins(tile)[share] = static_cast<uint32_t>(count);
+  active.Begins(tile)[share] = static_cast<uint32_t>(to - units);
 }
 
 HWY_INLINE void ListShareOfTiles(const ActiveTiles& active,
@@ -175,13 +177,6 @@ struct ActiveRows {
   }
   float* Sums(size_t panel) const { return sums + panel * panel_sums; }
 };
-
-// Whether more units of a share are active than are worth picking.
-HWY_INLINE bool AreMany(const ShareBits& bits, size_t columns) {
-  size_t count = 0;
-  for (const uint64_t word : bits.words) count += CountBits(word);
-  return count * 100 > columns * kMaxListedPercent;
-}
 
 // The units of one row's share, and how many.
 HWY_INLINE uint8_t ListRow(const ShareBits& bits, uint8_t* units) {

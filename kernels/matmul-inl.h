@@ -241,6 +241,9 @@ HWY_INLINE void RunActiveStrip(const Strip& strip) {
 template <size_t kRows>
 HWY_INLINE void RunActiveStrip(const Strip& strip) {
   constexpr size_t kVectors = kTuning.row_list_vectors;
+  constexpr size_t kMostLanes = HWY_MIN(HWY_LANES(float), kMaxTileLanes);
+  static_assert(kVectors * kMostLanes <= kActivePanels * kPanelWidth,
+                "the workspace has room for the sums of so many panels");
   if (strip.panels == PanelsOfVectors(kVectors)) {
     RunActiveStrip<kVectors, kRows>(strip);
   } else {  // one panel instead of two

@@ -1,4 +1,5 @@
-// The register tile: the only inner loop of the matmuls.
+// The register tile: the inner loop of the matmuls, except where rows go by
+// lists of their own (matmul_active-inl.h).
 #if defined(FFNORM_KERNELS_MATMUL_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FFNORM_KERNELS_MATMUL_TILE_INL_H_
 #undef FFNORM_KERNELS_MATMUL_TILE_INL_H_
