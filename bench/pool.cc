@@ -21,9 +21,9 @@ void Pause() {
 
 }  // namespace
 
-Pool::Pool(size_t threads) {
+Pool::Pool(size_t threads) : taken_(threads == 0 ? 1 : threads) {
   for (size_t i = 1; i < threads; ++i) {
-    workers_.emplace_back([this] { Work(); });
+    workers_.emplace_back([this, i] { Work(i); });
   }
 }
 
@@ -51,7 +51,7 @@ void Pool::Run(size_t tasks, ffnorm_task task, void* context) {
     { std::lock_guard<std::mutex> lock(mutex_); }
     wake_.notify_all();
   }
-  while (RunOne()) {
+  while (RunOne(state_, 0)) {
   }
   for (int i = 0; unfinished_.load() != 0; ++i) {
     if (i < kSpins) {
@@ -62,31 +62,43 @@ void Pool::Run(size_t tasks, ffnorm_task task, void* context) {
   }
 }
 
-bool Pool::RunOne() {
-  uint64_t state = state_.load();
-  while ((state & 0xffffffffu) != 0) {
-    // If the exchange succeeds, this run had an open task all the while, so
+bool Pool::RunOne(uint64_t state, size_t thread) {
+  const uint64_t run = state >> 32;
+  const size_t tasks = state & 0xffffffffu;
+  for (size_t i = 0; i < tasks; ++i) {
+    const size_t index = (thread + i) % tasks;
+    uint64_t last = taken_[index].load();
+    // If an exchange succeeds, this run had an open task all the while, so
     // these two are its own.
     const ffnorm_task task = task_.load();
     void* const context = context_.load();
-    if (state_.compare_exchange_weak(state, state - 1)) {
-      task(context, (state & 0xffffffffu) - 1);
-      --unfinished_;
-      return true;
+    while (last < run) {
+      if (taken_[index].compare_exchange_weak(last, run)) {
+        task(context, index);
+        --unfinished_;
+        return true;
+      }
     }
   }
   return false;
 }
 
-void Pool::Work() {
+void Pool::Work(size_t thread) {
+  uint64_t seen = 0;  // the last run in which there was nothing left to take
   while (!stop_) {
     for (int i = 0; i < kSpins; ++i) {
-      if (RunOne()) i = 0;
+      const uint64_t state = state_.load();
+      if (state != seen) {
+        while (RunOne(state, thread)) {
+        }
+        seen = state;
+        i = 0;
+      }
       Pause();
     }
     std::unique_lock<std::mutex> lock(mutex_);
     ++sleepers_;
-    wake_.wait(lock, [this] { return stop_ || HasTasks(); });
+    wake_.wait(lock, [this, seen] { return stop_ || state_.load() != seen; });
     --sleepers_;
   }
 }

@@ -18,7 +18,9 @@ namespace ffnorm {
 namespace bench {
 
 // Persistent workers. A waiting worker spins for some tens of microseconds,
-// so that the phases of one call find it awake, and then sleeps.
+// so that the phases of one call find it awake, and then sleeps. Each takes the
+// task of its own index first, so that the same task of every call finds its
+// weights in the caches of the same core, and then what others left.
 class Pool {
  public:
   // The thread that calls Run() counts as one of `threads`.
@@ -29,7 +31,8 @@ class Pool {
 
   size_t threads() const { return workers_.size() + 1; }
 
-  // What ffnorm_parallel_for asks for; one Run() at a time.
+  // What ffnorm_parallel_for asks for, with no more tasks than threads; one
+  // Run() at a time.
   void Run(size_t tasks, ffnorm_task task, void* context);
 
   // The same for a function object: f(index).
@@ -53,14 +56,15 @@ class Pool {
   double Now() const;
 
  private:
-  void Work();
-  bool RunOne();
-  bool HasTasks() const { return (state_.load() & 0xffffffffu) != 0; }
+  void Work(size_t thread);
+  // Runs one task of the run that `state` names; false if all are taken.
+  bool RunOne(uint64_t state, size_t thread);
 
-  // High half: number of the run. Low half: how many of its tasks nobody has
-  // taken. A task is taken by decrementing, so a worker that comes late cannot
-  // take one of a run that it has not seen.
+  // High half: number of the run. Low half: how many tasks it has.
   std::atomic<uint64_t> state_{0};
+  // For each index, the last run whose task was taken. It only grows, so a
+  // worker that comes late cannot take a task of a run that is over.
+  std::vector<std::atomic<uint64_t>> taken_;
   std::atomic<size_t> unfinished_{0};
   std::atomic<ffnorm_task> task_{nullptr};
   std::atomic<void*> context_{nullptr};
