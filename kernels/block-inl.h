@@ -41,9 +41,9 @@ struct BlockCall {
   Layer layer1;
   Layer layer2;
   NormParams norm;
-  RowBlocks cut;      // where rows are shared
-  Counter* counters;  // one for each phase
-  float* buffers;     // a slot for each task, or one for all
+  RowBlocks cut;  // where rows are shared
+  Deal blocks;
+  float* buffers;  // a slot for each task, or one for all
   RowBuffers slot;
   size_t totals_stride;
   bool may_skip;  // hidden units that are off
@@ -191,7 +191,8 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
 void BlockRowsTask(void* context, size_t index) {
   const BlockCall& call = *static_cast<const BlockCall*>(context);
   float* slot = call.buffers + index * call.slot.size;
-  for (size_t block; (block = call.counters[0].Take()) < call.cut.blocks;) {
+  Taker taker(call.blocks, index);
+  for (size_t block; (block = taker.Take()) < call.cut.blocks;) {
     BlockRows(call, call.cut.Begin(block), call.cut.Begin(block + 1), slot);
   }
 }
@@ -205,21 +206,22 @@ struct ColumnsCall {
   Matmul matmul2;
   HiddenLists lists;
   size_t panels_per_share2;
+  Deal shares;  // of this phase
 };
 
-void BlockColumnsTask1(void* context, size_t /*index*/) {
+void BlockColumnsTask1(void* context, size_t index) {
   const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
-  ShareColumns(call.matmul1, kPanelsPerShare, &call.block->counters[0],
+  ShareColumns(call.matmul1, kPanelsPerShare, call.shares, index,
                [&](size_t column, size_t) HWY_ATTR {
                  ListHidden(*call.block, call.lists, call.matmul1.out,
                             column / kUnitsPerShare);
                });
 }
 
-void BlockColumnsTask2(void* context, size_t /*index*/) {
+void BlockColumnsTask2(void* context, size_t index) {
   const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
   const Matmul& matmul2 = call.matmul2;
-  ShareColumns(matmul2, call.panels_per_share2, &call.block->counters[1],
+  ShareColumns(matmul2, call.panels_per_share2, call.shares, index,
                [&](size_t column, size_t columns) HWY_ATTR {
                  if (call.block->args->order == FFNORM_PRE_LN) {
                    TotalsToPreLn(*call.block, 0, matmul2.rows, column, columns,
@@ -228,7 +230,7 @@ void BlockColumnsTask2(void* context, size_t /*index*/) {
                });
 }
 
-void BlockColumns(const BlockCall& block, size_t tasks) {
+void BlockColumns(const BlockCall& block, size_t tasks, Counter* counters) {
   const ForwardArgs& args = *block.args;
   const size_t rows = args.rows;
   float* totals = block.buffers + block.slot.totals;
@@ -244,14 +246,15 @@ void BlockColumns(const BlockCall& block, size_t tasks) {
   call.lists.of_rows.panel_sums = rows * kPanelWidth;
 
   RowsToLeftPanel(block, args.x, rows, left);
-  RunTasks(*args.exec, MinOf(tasks, ColumnShares(block.d_ff, kPanelsPerShare)),
-           &BlockColumnsTask1, &call);
+  call.shares =
+      DealParts(ColumnShares(block.d_ff, kPanelsPerShare), tasks, counters);
+  RunTasks(*args.exec, call.shares, &BlockColumnsTask1, &call);
   UseLists(block, call.lists, &call.matmul2);
   call.panels_per_share2 =
       PanelsPerShare(PanelsAtOnce(call.matmul2), block.d_model, tasks);
-  RunTasks(*args.exec,
-           MinOf(tasks, ColumnShares(block.d_model, call.panels_per_share2)),
-           &BlockColumnsTask2, &call);
+  call.shares = DealParts(ColumnShares(block.d_model, call.panels_per_share2),
+                          tasks, counters);
+  RunTasks(*args.exec, call.shares, &BlockColumnsTask2, &call);
   if (args.order == FFNORM_POST_LN) TotalsToPostLn(block, 0, rows, totals);
 }
 
@@ -272,18 +275,18 @@ void Forward(const ForwardArgs& args) {
                packed + layout.offset};
   call.totals_stride = TotalsStride(block.d_model);
   call.may_skip = MaySkip(block);
-  call.counters = static_cast<Counter*>(args.exec->workspace);
-  for (size_t i = 0; i < kMaxPhases; ++i) call.counters[i].Reset();
-  call.buffers = reinterpret_cast<float*>(
-      static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
+  Counter* counters = static_cast<Counter*>(args.exec->workspace);
+  call.buffers =
+      reinterpret_cast<float*>(counters + MaxTasks(block, args.rows, tasks));
 
   if (SharesColumns(block, args.rows, tasks)) {
     ColumnsSlot(block, args.rows, &call.slot);
-    BlockColumns(call, tasks);
+    BlockColumns(call, tasks, counters);
   } else {
     call.cut = CutRows(block, args.rows, tasks);
     RowsSlot(block, args.rows, &call.slot);
-    RunTasks(*args.exec, MinOf(tasks, call.cut.blocks), &BlockRowsTask, &call);
+    call.blocks = DealParts(call.cut.blocks, tasks, counters);
+    RunTasks(*args.exec, call.blocks, &BlockRowsTask, &call);
   }
 }
 

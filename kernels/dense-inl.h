@@ -85,13 +85,14 @@ HWY_INLINE size_t PanelsPerShare(size_t at_once, size_t n, size_t tasks) {
 // columns of each.
 template <class Finish>
 HWY_INLINE void ShareColumns(const Matmul& matmul, size_t panels_per_share,
-                             Counter* counter, const Finish& finish) {
+                             const Deal& shares, size_t task,
+                             const Finish& finish) {
   const size_t panels = NumPanels(matmul.n);
-  const size_t shares = CeilDiv(panels, panels_per_share);
+  Taker taker(shares, task);
   const auto panel_at = [&matmul](size_t panel) {
     return matmul.panels + panel * PanelFloats(matmul.k);
   };
-  for (size_t share = counter->Take(); share < shares;) {
+  for (size_t share = taker.Take(); share < shares.parts;) {
     const size_t begin = share * panels_per_share;
     const size_t end = HWY_MIN(begin + panels_per_share, panels);
     // The last panel prefetches the next share, which is taken no earlier: else
@@ -102,9 +103,10 @@ HWY_INLINE void ShareColumns(const Matmul& matmul, size_t panels_per_share,
         PanelsAtOnce(matmul.rows) == 1 && end - begin > at_once;
     const size_t last = prefetches ? end - at_once : end;
     MatmulColumns(matmul, begin, last, panel_at(last));
-    share = counter->Take();
-    MatmulColumns(matmul, last, end,
-                  panel_at(share < shares ? share * panels_per_share : end));
+    share = taker.Take();
+    MatmulColumns(
+        matmul, last, end,
+        panel_at(share < shares.parts ? share * panels_per_share : end));
     const size_t column = begin * kPanelWidth;
     finish(column, HWY_MIN(end * kPanelWidth, matmul.n) - column);
   }
@@ -118,7 +120,7 @@ struct DenseCall {
   RowBlocks cut;     // where rows are shared
   BlockedRows left;  // where columns are shared: all of x
   size_t panels_per_share;
-  Counter* counter;
+  Deal parts;             // blocks of rows, or shares of columns
   float* buffers;         // a slot for each task, or one for all
   size_t buffers_stride;  // floats from slot to slot
 };
@@ -147,18 +149,19 @@ HWY_INLINE void DenseRows(const DenseCall& call, size_t begin, size_t end,
 void DenseRowsTask(void* context, size_t index) {
   const DenseCall& call = *static_cast<const DenseCall*>(context);
   float* slot = call.buffers + index * call.buffers_stride;
-  for (size_t block; (block = call.counter->Take()) < call.cut.blocks;) {
+  Taker taker(call.parts, index);
+  for (size_t block; (block = taker.Take()) < call.cut.blocks;) {
     DenseRows(call, call.cut.Begin(block), call.cut.Begin(block + 1), slot);
   }
 }
 
-void DenseColumnsTask(void* context, size_t /*index*/) {
+void DenseColumnsTask(void* context, size_t index) {
   const DenseCall& call = *static_cast<const DenseCall*>(context);
   const DenseArgs& args = *call.args;
   Matmul matmul = MatmulOf(call.layer, call.left, args.rows, call.epilogue,
                            RowMajor(args.y, args.y_stride));
   matmul.last_panel = call.buffers;
-  ShareColumns(matmul, call.panels_per_share, call.counter,
+  ShareColumns(matmul, call.panels_per_share, call.parts, index,
                [](size_t, size_t) HWY_ATTR {});
 }
 
@@ -169,26 +172,26 @@ void Dense(const DenseArgs& args) {
   call.layer = LayerOf(*args.block, args.layer);
   call.epilogue =
       args.activation == FFNORM_RELU ? Epilogue::kBiasRelu : Epilogue::kBias;
-  call.counter = static_cast<Counter*>(args.exec->workspace);
-  call.counter->Reset();
+  Counter* counters = static_cast<Counter*>(args.exec->workspace);
   float* buffers = reinterpret_cast<float*>(
-      static_cast<unsigned char*>(args.exec->workspace) + kCounterBytes);
+      counters + MaxTasks(*args.block, args.rows, tasks));
   if (SharesColumns(*args.block, args.rows, tasks)) {
     call.left = LeftPanel(buffers, args.rows);
     CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
     call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
     call.panels_per_share =
         PanelsPerShare(PanelsAtOnce(args.rows), call.layer.n, tasks);
-    RunTasks(*args.exec,
-             MinOf(tasks, ColumnShares(call.layer.n, call.panels_per_share)),
-             &DenseColumnsTask, &call);
+    call.parts = DealParts(ColumnShares(call.layer.n, call.panels_per_share),
+                           tasks, counters);
+    RunTasks(*args.exec, call.parts, &DenseColumnsTask, &call);
   } else {
     call.cut = CutRows(*args.block, args.rows, tasks);
     RowBuffers slot = {};
     RowsSlot(*args.block, args.rows, &slot);
     call.buffers = buffers;
     call.buffers_stride = slot.size;
-    RunTasks(*args.exec, MinOf(tasks, call.cut.blocks), &DenseRowsTask, &call);
+    call.parts = DealParts(call.cut.blocks, tasks, counters);
+    RunTasks(*args.exec, call.parts, &DenseRowsTask, &call);
   }
 }
 

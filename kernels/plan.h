@@ -45,11 +45,12 @@ inline bool CpuReadsAhead(const ffnorm_block& block) {
   return (block.cpu & kCpuReadsAhead) != 0;
 }
 
-// Up to how many rows tasks share columns, if they may do so for this many rows
-// each.
+// Up to how many rows tasks share columns, if they share rows from so many for
+// each on.
 inline size_t ColumnRows(size_t tasks, size_t per_task) {
   if (tasks == 1) return kColumnRowsAlone;
-  return tasks < kMaxColumnRows / per_task ? tasks * per_task : kMaxColumnRows;
+  return tasks < kMaxColumnRows / per_task ? tasks * per_task - 1
+                                           : kMaxColumnRows;
 }
 
 // Rows are shared where there are many or the weights are few; else every task
@@ -59,8 +60,7 @@ inline bool SharesColumns(const ffnorm_block& block, size_t rows,
                           size_t tasks) {
   if (tasks > 1 && rows >= tasks && IsSmall(block)) return false;
   const bool reads_fast = !IsFar(block) && CpuReadsAhead(block);
-  return rows <= ColumnRows(tasks, reads_fast ? kColumnRowsPerTask
-                                              : kColumnRowsPerTaskFar);
+  return rows <= ColumnRows(tasks, reads_fast ? kRowsPerTask : kRowsPerTaskFar);
 }
 
 // Rows cut into blocks that each stay in L2 (kernels of a block pass all of the
@@ -81,7 +81,7 @@ inline size_t TilesPerBlock(const ffnorm_target& target) {
 
 // How many row blocks there may be, so that each is worth its pass.
 inline size_t MaxRowBlocks(const ffnorm_block& block, size_t rows) {
-  return IsSmall(block) ? rows : CeilDiv(rows, block.target->tile_rows);
+  return IsSmall(block) ? rows : MaxOf(rows / kRowsPerTask, 1);
 }
 
 inline RowBlocks CutRows(const ffnorm_block& block, size_t rows, size_t tasks) {
@@ -189,9 +189,12 @@ inline bool ColumnsSlot(const ffnorm_block& block, size_t rows,
                    block.d_model, buffers);
 }
 
-// One counter for each phase of a call, at the start of the workspace.
-constexpr size_t kMaxPhases = 2;
-constexpr size_t kCounterBytes = kMaxPhases * sizeof(Counter);
+// How many of so many tasks at most are used: none without a row or a panel.
+// The workspace starts with a counter for each of them.
+inline size_t MaxTasks(const ffnorm_block& block, size_t rows, size_t tasks) {
+  const size_t panels = NumPanels(MaxOf(block.d_model, block.d_ff));
+  return MinOf(tasks, MaxOf(rows, panels));
+}
 
 // Enough for every call with up to so many rows (>= 1) and tasks (>= 1): it
 // takes the larger of both ways to share, and never shrinks as either grows.
@@ -205,14 +208,15 @@ inline bool WorkspaceBytes(const ffnorm_block& block, size_t rows, size_t tasks,
     return false;
   }
   RowBuffers by_columns;
-  size_t data_bytes;
-  static_assert(kColumnRowsPerTask <= kColumnRowsPerTaskFar, "the larger");
-  return ColumnsSlot(block,
-                     MinOf(rows, ColumnRows(tasks, kColumnRowsPerTaskFar)),
+  size_t data_bytes, counter_bytes;
+  static_assert(kRowsPerTask <= kRowsPerTaskFar, "the larger");
+  return ColumnsSlot(block, MinOf(rows, ColumnRows(tasks, kRowsPerTaskFar)),
                      &by_columns) &&
          CheckedMul(MaxOf(all_rows, by_columns.size), sizeof(float),
                     &data_bytes) &&
-         CheckedAdd(data_bytes, kCounterBytes, bytes);
+         CheckedMul(MaxTasks(block, rows, tasks), sizeof(Counter),
+                    &counter_bytes) &&
+         CheckedAdd(data_bytes, counter_bytes, bytes);
 }
 
 }  // namespace

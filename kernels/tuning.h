@@ -170,17 +170,20 @@ constexpr size_t kColumnRowsAlone = kMaxFewRows;
 // matmul 2 has 12 panels, two tasks take .86 of the time that they took with
 // shares of four, the same with four for each.
 constexpr size_t kSharesPerTask = 2;
-// Several tasks share columns instead of rows up to this many rows for each
-// task: where weights come from L3 and the CPU reads ahead, and otherwise. With
-// columns, tasks exchange left and hidden panels. Two tasks that share rows
-// instead take, on Zen 4 AVX3, 16 rows of (256,1024) .95 of the time, 18 to 56
-// .68 to .73 (in hours when the two CPUs of the virtual machine exchanged lines
-// slowly; else .95 to 1), of (512,2048) .82 to .87; from memory, (1536,6144) 18
-// rows 1.36, 24 .97, 40 .98. AVX2: (256,1024) 20 rows .66, 14 1.09; (1024,4096)
-// 16 rows 1.18, 24 1.07. And this many rows in all (the hidden rows of a
-// 4096-wide d_ff then take 2 MiB).
-constexpr size_t kColumnRowsPerTask = 7;
-constexpr size_t kColumnRowsPerTaskFar = 12;
+// Several tasks share rows where each gets so many, else columns: where weights
+// come from L3 and the CPU reads ahead, and otherwise. With columns, tasks
+// exchange left and hidden panels; with rows all of them read all weights. Two
+// tasks that share rows instead of columns take, on Zen 4 AVX3, 8 rows of
+// (256,1024) .95 of the time, (384,1536) .99, (512,2048) 1.03, but .66, .77 and
+// .84 in hours when the two CPUs of the virtual machine exchanged lines slowly;
+// 6 rows 1.04 to 1.15, then .72 to .95; from memory (768,3072) 8 rows 1.07, 12
+// .96, (1024,4096) 8 rows 1.38, 12 1.01, (1536,6144) 18 rows 1.36, 24 .97.
+// AVX2: 8 rows of (512,2048) .88 in such hours, (1024,4096) 16 rows 1.18, 24
+// 1.07.
+constexpr size_t kRowsPerTask = 4;
+constexpr size_t kRowsPerTaskFar = 12;
+// And up to this many rows in all (the hidden rows of a 4096-wide d_ff then
+// take 2 MiB).
 constexpr size_t kMaxColumnRows = 128;
 // Where a matrix has no more than so many floats, both take 1 MiB, tasks share
 // rows alone: two of them take .72 of the time at 4 rows of (128,512), .63 at 8

@@ -11,7 +11,7 @@
 static void OnOpenMp(void* pool, size_t tasks, ffnorm_task task,
                      void* context) {
   (void)pool;
-#pragma omp parallel for schedule(dynamic, 1)
+#pragma omp parallel for schedule(static, 1) /* i in the same thread */
   for (long i = 0; i < (long)tasks; ++i) task(context, (size_t)i);
 }
 /* [end] */
