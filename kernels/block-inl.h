@@ -74,9 +74,7 @@ HWY_INLINE HiddenLists HiddenListsOf(const BlockCall& call, float* slot,
   const size_t percent = rows > kTuning.tile_rows ? kTuning.active_percent
                          : far                    ? read.active_percent_far
                                                   : read.active_percent_alone;
-  const size_t most_by_tiles = IsBeyondL3(*call.args->block)
-                                   ? kTuning.tile_list_rows_beyond_l3
-                                   : kTileListRows;
+  const size_t most_by_tiles = kTuning.tile_list_rows[L3Fit(*call.args->block)];
   float* lists = slot + call.slot.active;
   float* sums = slot + call.slot.sums;
   return {rows > most_by_tiles,

@@ -37,8 +37,13 @@ inline bool IsFar(const ffnorm_block& block) {
   return block.d_model * block.d_ff >= kFarMatrixFloats;
 }
 
-inline bool IsBeyondL3(const ffnorm_block& block) {
-  return block.d_model * block.d_ff >= kBeyondL3MatrixFloats;
+// How much of the weights one task alone finds in L3.
+enum L3Fits { kFitsL3, kJustBeyondL3, kWellBeyondL3 };
+inline L3Fits L3Fit(const ffnorm_block& block) {
+  const size_t floats = block.d_model * block.d_ff;
+  return floats >= kWellBeyondL3MatrixFloats   ? kWellBeyondL3
+         : floats >= kJustBeyondL3MatrixFloats ? kJustBeyondL3
+                                               : kFitsL3;
 }
 
 inline bool CpuReadsAhead(const ffnorm_block& block) {

@@ -50,8 +50,9 @@ struct Tuning {
   size_t row_list_percent;
   size_t row_list_vectors;
   size_t row_list_rows;
-  // But up to so many rows beyond L3 have the lists of tiles.
-  size_t tile_list_rows_beyond_l3;
+  // But up to so many rows have the lists of tiles: where L3 holds all weights,
+  // most of them, and few.
+  size_t tile_list_rows[3];
   ReadTuning read;         // most CPUs
   ReadTuning reads_ahead;  // those with kCpuReadsAhead
 };
@@ -59,8 +60,10 @@ struct Tuning {
 // Matrices of so many floats are far, they come from memory: both of a block
 // take 16 MiB then, more than a core's share of L3.
 constexpr size_t kFarMatrixFloats = size_t{2} << 20;
-// And of so many, 32 MiB for both, even one task alone finds few in L3.
-constexpr size_t kBeyondL3MatrixFloats = size_t{4} << 20;
+// Of so many, 32 MiB for both, even one task alone finds just most of them in
+// L3, and of so many only few.
+constexpr size_t kJustBeyondL3MatrixFloats = size_t{4} << 20;
+constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 
 // clang-format off
 //        tile   few rows, vectors for 1-4, MC, active, row lists
@@ -82,15 +85,18 @@ constexpr size_t kBeyondL3MatrixFloats = size_t{4} << 20;
 // 56 rows 93% 1.00 / 1.02, 86% .93 / .94, 77% .89. Row lists there, (512,2048),
 // time relative to all of the above: half of the units active .97 at 2 rows,
 // .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10%
-// .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. From
-// memory, (1536,6144), 30 to 50%: 8 rows 1.03 to 1.11, 12 .91 to 1.00, 28 .77
-// to .88. Two rows take turns, but not on CPUs that read ahead, for those that
-// start two multiply-adds a cycle, of which four accumulators use half: llvm-
-// mca gives Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn.
-// Zen 4 starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at
-// 14 to 32 rows.
+// .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. For one
+// row a tile over more panels takes .95 to .98 of the time. From memory, 50%:
+// (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows
+// 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88;
+// (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows
+// take turns, but not on CPUs that read ahead, for those that start two
+// multiply-adds a cycle, of which four accumulators use half: llvm-mca gives
+// Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn. Zen 4
+// starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to
+// 32 rows.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 2, 12,
+         {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 2, {1, 7, 8},
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
@@ -115,24 +121,27 @@ constexpr Tuning kTuningAvx3 =
 // rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3, before lists were
 // prefetched into L2: one row breaks even near 65%, from memory 42%.) Row
 // lists, half of the units active: .91 at 2 rows, 1.01 at 3, .91 at 4, .94 at
-// 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from memory 16 rows
-// .98 to 1.01, 18 .97, 28 .90. With 12 vectors (three panels, of 64 units at a
-// time) a row ran at .58 of the peak of multiply-adds instead of .64.
+// 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from memory
+// (1024,4096) 5 rows 1.09, 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8
+// rows .96, 9 .96, 12 .98; (1536,6144) 8 rows 1.01, 9 .97, 12 1.01, 28 .90;
+// (2048,8192) 8 rows 1.05, 9 1.00, 12 .98. With 12 vectors (three panels, of 64
+// units at a time) a row ran at .58 of the peak of multiply-adds instead of
+// .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 72,  75, 64, 8, 1, 16,
+         {2, 6,  3, {8, 4, 4, 0}, 72,  75, 64, 8, 1, {1, 5, 8},
           {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
 
 // SSE, 16 registers, no FMA: the product needs one more, and each of the two
 // overwrites an operand. A row by its list needs fewer copies than the tile:
 // .93 of the time with 92% active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 1, 3,
+         {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 1, {1, 3, 3},
           {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 48,  50, 40, 8, 1, 12,
+         {4, 6,  3, {8, 4, 4, 0}, 48,  50, 40, 8, 1, {1, 12, 12},
           {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
@@ -143,9 +152,6 @@ constexpr size_t kMaxListedPercent = 90;
 // .90 with 32, .87 with 128; 16 ahead into L1 took 1.12.
 constexpr size_t kListedAhead = 64;
 
-// More rows than this have lists of their own, with the exception above: for
-// one row a tile over more panels takes .95 to .98 of the time.
-constexpr size_t kTileListRows = 1;
 // Up to so many rows prefetch a line of each panel with every unit, more rows
 // share the lines of the next panels. On Zen 4 AVX3, (512,2048): 5 rows .93 of
 // the time, 8 .97, 12 .99, 32 1.02, 112 1.03; (1536,6144), 12 rows .96 to 1.13,

@@ -7,7 +7,7 @@ Reads the results of run.py and prints a Markdown table: for each point of ffnor
 the seconds that the model gives from the machine's peak and read bandwidth alone,
 the measured ones, and their quotient. The defaults are AVX3's row of
 kernels/tuning.h; AVX2 has --mr 6 --mc 72 --few 3 --listed 65 --row-listed 64
---tile-list-rows 16 --row-rate .65.
+--tile-list-rows 1 5 8 --row-rate .65.
 """
 
 import argparse
@@ -16,8 +16,9 @@ import math
 import statistics
 
 
-# kBeyondL3MatrixFloats of kernels/tuning.h
-BEYOND_L3 = 4 << 20
+# kJustBeyondL3MatrixFloats and kWellBeyondL3MatrixFloats of kernels/tuning.h
+JUST_BEYOND_L3 = 4 << 20
+WELL_BEYOND_L3 = 6 << 20
 
 
 def tile_rows(rows, mr):
@@ -41,8 +42,8 @@ def seconds(point, options):
         if threads == 1 or len(heights) > 2 * threads:
             read *= math.ceil(len(heights) / (options.mc // options.mr))
     matmul1 = max(read, compute)
-    tile_lists = rows <= (options.tile_list_rows if cells >= BEYOND_L3 else 1)
-    if tile_lists:
+    fit = (cells >= JUST_BEYOND_L3) + (cells >= WELL_BEYOND_L3)
+    if rows <= options.tile_list_rows[fit]:
         # What is on in any row of a tile, taken here as if units were independent.
         union = 1 - (1 - active) ** min(rows, options.mr)
         return matmul1 * (2 if 100 * union > options.listed else 1 + union)
@@ -60,7 +61,7 @@ def main():
     parser.add_argument("--few", type=int, default=4)
     parser.add_argument("--listed", type=float, default=75)
     parser.add_argument("--row-listed", type=float, default=66)
-    parser.add_argument("--tile-list-rows", type=int, default=12)
+    parser.add_argument("--tile-list-rows", type=int, nargs=3, default=[1, 7, 8])
     parser.add_argument("--row-rate", type=float, default=0.70)
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
