@@ -155,6 +155,17 @@ HWY_INLINE void RunStrip(const Strip& strip) {
   }
 }
 
+// The tile for kRows rows that holds vectors of B, or not: the faster one.
+template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery>
+HWY_INLINE void RunFewRowsTile(const Matmul& m, const TileArgs& args) {
+  constexpr bool kHolds = kRows > 1 && kRows <= kTuning.held_rows;
+  if (kRows == 2 && m.k * m.n >= kFarMatrixFloats) {
+    Tile<kVectors, kRows, kAhead, kEvery>(args);
+  } else {
+    Tile<kVectors, kRows, kAhead, kEvery, kHolds>(args);
+  }
+}
+
 // The same for kRows rows, whose tile may span several panels.
 template <size_t kRows>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
@@ -172,11 +183,11 @@ HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
     if (sparse) {
       Tile<kVectors, kRows, kListed>(args);
     } else if (strip.matmul->cpu_reads_ahead) {
-      Tile<kVectors, kRows, kReadsAhead.few_rows_ahead[kRows - 1],
-           kReadsAhead.few_rows_every>(args);
+      RunFewRowsTile<kVectors, kRows, kReadsAhead.few_rows_ahead[kRows - 1],
+                     kReadsAhead.few_rows_every>(*strip.matmul, args);
     } else {
-      Tile<kVectors, kRows, kRead.few_rows_ahead[kRows - 1],
-           kRead.few_rows_every>(args);
+      RunFewRowsTile<kVectors, kRows, kRead.few_rows_ahead[kRows - 1],
+                     kRead.few_rows_every>(*strip.matmul, args);
     }
     args.b += tile_columns;
     args.bias += tile_columns;

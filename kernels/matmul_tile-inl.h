@@ -63,9 +63,12 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
   [[maybe_unused]] const size_t column##j = j * N; \
   [[maybe_unused]] const size_t at##j =            \
       column##j / kPanelWidth * args.panel_stride + column##j % kPanelWidth;
-#define FFNORM_LOAD_B(j)                \
-  [[maybe_unused]] TileVec b##j = zero; \
-  if constexpr (j < kVectors) b##j = hn::Load(d, b_k + at##j);
+#define FFNORM_LOAD_B(j)                    \
+  [[maybe_unused]] TileVec b##j = zero;     \
+  if constexpr (j < kVectors) {             \
+    b##j = hn::Load(d, b_k + at##j);        \
+    if constexpr (kHold) HoldVector(&b##j); \
+  }
 #define FFNORM_MUL_ADD(r, j)  \
   if constexpr (j < kVectors) \
     sum##r##_##j = hn::MulAdd(a_r, b##j, sum##r##_##j);
@@ -80,14 +83,33 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
       PrefetchL2(b_k + at##j + kAhead * kAlignmentFloats);         \
     }                                                              \
   }
+// The same for three rows of more vectors, which fit the registers beside three
+// values of A, but not beside all vectors of B.
+#define FFNORM_MUL_ADD_THREE(j)                \
+  if constexpr (j < kVectors) {                \
+    TileVec b_j = hn::Load(d, b_k + at##j);    \
+    if constexpr (kHold) HoldVector(&b_j);     \
+    sum0_##j = hn::MulAdd(a_0, b_j, sum0_##j); \
+    sum1_##j = hn::MulAdd(a_1, b_j, sum1_##j); \
+    sum2_##j = hn::MulAdd(a_2, b_j, sum2_##j); \
+  }
 // All products of one k: kVectors loads of B, kRows broadcasts of A.
+#define FFNORM_PRODUCTS                               \
+  if constexpr (kRows == 3 && kVectors > 3) {         \
+    const TileVec a_0 = hn::Set(d, a_k[0]);           \
+    const TileVec a_1 = hn::Set(d, a_k[kBlockK]);     \
+    const TileVec a_2 = hn::Set(d, a_k[2 * kBlockK]); \
+    FFNORM_TILE_VECTORS(FFNORM_MUL_ADD_THREE)         \
+  } else {                                            \
+    FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                \
+    FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)              \
+  }
 #define FFNORM_TERM(k)                                   \
   {                                                      \
     const float* HWY_RESTRICT a_k = a + (k);             \
     const float* HWY_RESTRICT b_k = b + (k)*kPanelWidth; \
     FFNORM_TILE_VECTORS(FFNORM_PREFETCH_B)               \
-    FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                   \
-    FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)                 \
+    FFNORM_PRODUCTS                                      \
   }
 // The same for the i-th unit of a list, with the weights of one to come: they
 // are not where the CPU's own prefetch would look.
@@ -102,8 +124,7 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
     const float* HWY_RESTRICT a_k = a + unit;                         \
     const float* HWY_RESTRICT b_k = b + unit * kPanelWidth;           \
     FFNORM_TILE_VECTORS(FFNORM_PREFETCH_LISTED)                       \
-    FFNORM_TILE_VECTORS(FFNORM_LOAD_B)                                \
-    FFNORM_TILE_ROWS(FFNORM_MUL_ADD_ROW)                              \
+    FFNORM_PRODUCTS                                                   \
   }
 #define FFNORM_FOUR_TERMS                                             \
   FFNORM_TERM(0) FFNORM_TERM(1) FFNORM_TERM(2) FFNORM_TERM(3) a += 4; \
@@ -174,10 +195,11 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 // ahead it is prefetched in its own panels, one line out of kEvery (where a
 // line holds several vectors, with the first one). kNextWeights: for more rows,
 // what args.next says instead. kListed: the terms are those of a list, and
-// so are the prefetches.
+// so are the prefetches. kHold: see HoldVector.
 constexpr size_t kNextWeights = ~size_t{0};
 constexpr size_t kListed = kNextWeights - 1;
-template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery = 1>
+template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery = 1,
+          bool kHold = false>
 void Tile(const TileArgs& args) {
   static_assert(kVectors <= kMaxTileVectors && kRows <= kMaxTileRows);
   const TileTag d;
@@ -275,6 +297,8 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_PREFETCH_B
 #undef FFNORM_MUL_ADD
 #undef FFNORM_MUL_ADD_ROW
+#undef FFNORM_MUL_ADD_THREE
+#undef FFNORM_PRODUCTS
 #undef FFNORM_TERM
 #undef FFNORM_FOUR_TERMS
 #undef FFNORM_PREFETCH_NEXT

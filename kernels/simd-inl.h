@@ -39,6 +39,15 @@ constexpr size_t kMaxTileLanes = kPanelWidth;
 using TileTag = hn::CappedTag<float, kMaxTileLanes>;
 using TileVec = hn::Vec<TileTag>;
 
+// Keeps v in a register until its last use. GCC 12 would load it again for each
+// multiply-add of a tile for few rows, and then loads take longer than these.
+HWY_INLINE void HoldVector([[maybe_unused]] TileVec* v) {
+#if HWY_COMPILER_GCC_ACTUAL && \
+    (HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2)
+  asm("" : "+v"(v->raw));
+#endif
+}
+
 HWY_INLINE void PrefetchL1(const float* p) { __builtin_prefetch(p, 0, 3); }
 
 // For weights: two panels do not fit in L1.

@@ -39,6 +39,8 @@ struct Tuning {
   // side.
   size_t few_rows;
   size_t few_rows_vectors[kMaxFewRows];
+  // Of these, tiles of two to so many rows hold each vector of B in a register.
+  size_t held_rows;
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
@@ -66,7 +68,7 @@ constexpr size_t kJustBeyondL3MatrixFloats = size_t{4} << 20;
 constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 
 // clang-format off
-//        tile   few rows, vectors for 1-4, MC, active, row lists
+//        tile   few rows, vectors for 1-4, held, MC, active, row lists
 //        {lines ahead for 1-4 rows, one out of, active alone, far}
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
@@ -79,24 +81,26 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // .89, .96, .95. Four rows tie there; from memory (1024,4096) one line in two,
 // 16 ahead, takes .85 of the time of all, 64 ahead, and none 1.45. Four vectors
 // for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2 to 4: up to
-// 1.4. Lists there, time relative to dense: one row 50% active .84, from memory
-// .90 to 1.06, 30% .70 / .71 to .90, 10% .58 / .45; two rows 75% 1.01, from
-// memory 51% .96 to 1.11, 31% .75 to .89; 6 rows 88% .95, from memory 57% 1.01;
-// 56 rows 93% 1.00 / 1.02, 86% .93 / .94, 77% .89. Row lists there, (512,2048),
-// time relative to all of the above: half of the units active .97 at 2 rows,
-// .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10%
-// .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. For one
-// row a tile over more panels takes .95 to .98 of the time. From memory, 50%:
-// (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows
-// 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88;
-// (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows
-// take turns, but not on CPUs that read ahead, for those that start two
-// multiply-adds a cycle, of which four accumulators use half: llvm-mca gives
-// Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn. Zen 4
-// starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to
-// 32 rows.
+// 1.4. Holding vectors of B: three rows .86 of the time, from memory .93; two
+// rows .90 from L2, .96 to 1.00 from L3, but from memory 1.05 (1024,4096) to
+// 1.16 (4096,16384): there each is loaded twice. Lists there, time relative to
+// dense: one row 50% active .84, from memory .90 to 1.06, 30% .70 / .71 to .90,
+// 10% .58 / .45; two rows 75% 1.01, from memory 51% .96 to 1.11, 31% .75 to
+// .89; 6 rows 88% .95, from memory 57% 1.01; 56 rows 93% 1.00 / 1.02, 86% .93 /
+// .94, 77% .89. Row lists there, (512,2048), time relative to all of the above:
+// half of the units active .97 at 2 rows, .94 at 3, .92 at 5, .91 at 8, .86 at
+// 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at 8
+// rows, .95 at 112, 68% 1.03 and .97. For one row a tile over more panels takes
+// .95 to .98 of the time. From memory, 50%: (1024,4096) 5 rows 1.13, 6 1.02, 7
+// 1.04, 8 .95, 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12 .98; (1536,6144) 8
+// rows 1.05, 9 .95, 12 1.00, 28 .77 to .88; (2048,8192) 8 rows 1.13, 9 .98, 10
+// .94; (4096,16384) 7 to 12 1.00. Two rows take turns, but not on CPUs that
+// read ahead, for those that start two multiply-adds a cycle, of which four
+// accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a unit for
+// rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0 to 1.5% by
+// it, from memory 5 to 11% at 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 112, 80, 66, 4, 2, {1, 7, 8},
+         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 80, 66, 4, 2, {1, 7, 8},
           {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
@@ -104,22 +108,23 @@ constexpr Tuning kTuningAvx3 =
 // Zen 4 4 x 3 ties at 6 to 9 and 24 rows, and loses 5 to 14% at others. One row
 // reads two panels at once. Two rows do not, their 16 accumulators would spill:
 // on Zen 4 one panel takes .87 to .91 of the time from L2 and L3, .97 from
-// memory. (Zen 3, before lists of rows: the same from L3, .62 of the read
-// bandwidth from memory against .80.) For these the CPU's own prefetch is
-// enough (one row from memory, Zen 3: .89 of the bandwidth against .81 with 64
-// lines ahead; Zen 4: .70 of the time from memory, .82 from L3). Three rows
-// gain 10% by prefetches on Zen 3; on Zen 4 one line in two takes .65 of the
-// time of all lines from memory, and the same otherwise. Four rows have no tile
-// of their own since that of many rows prefetches whole panels: on Zen 4 it
-// takes .97 of the time from L3 and .71 from memory. Reading each block of d_ff
-// once for up to six blocks of rows changed nothing (.97x to 1x from L3 and
-// memory, 512 rows), nor did a matmul 1 that keeps one block of K of its rows
-// in L2 (1.00x; .97x at d_model 4096). MC 72 and 96 against 48: 64 rows of
-// (1024,4096) .77 of the peak against .72, 512 rows .83 against .81. Lists, Zen
-// 4, time relative to dense: one row 65% active .97, from memory 50% 1.03 to
-// 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64% 1.02; 6 rows 68% .92; 56
-// rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3, before lists were
-// prefetched into L2: one row breaks even near 65%, from memory 42%.) Row
+// memory, and .93 to .98 of that if they hold vectors of B, for which three
+// rows have no register left. (Zen 3, before lists of rows: the same from L3,
+// .62 of the read bandwidth from memory against .80.) For these the CPU's own
+// prefetch is enough (one row from memory, Zen 3: .89 of the bandwidth against
+// .81 with 64 lines ahead; Zen 4: .70 of the time from memory, .82 from L3).
+// Three rows gain 10% by prefetches on Zen 3; on Zen 4 one line in two takes
+// .65 of the time of all lines from memory, and the same otherwise. Four rows
+// have no tile of their own since that of many rows prefetches whole panels: on
+// Zen 4 it takes .97 of the time from L3 and .71 from memory. Reading each
+// block of d_ff once for up to six blocks of rows changed nothing (.97x to 1x
+// from L3 and memory, 512 rows), nor did a matmul 1 that keeps one block of K
+// of its rows in L2 (1.00x; .97x at d_model 4096). MC 72 and 96 against 48: 64
+// rows of (1024,4096) .77 of the peak against .72, 512 rows .83 against .81.
+// Lists, Zen 4, time relative to dense: one row 65% active .97, from memory 50%
+// 1.03 to 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64% 1.02; 6 rows 68%
+// .92; 56 rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3, before lists
+// were prefetched into L2: one row breaks even near 65%, from memory 42%.) Row
 // lists, half of the units active: .91 at 2 rows, 1.01 at 3, .91 at 4, .94 at
 // 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from memory
 // (1024,4096) 5 rows 1.09, 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8
@@ -128,20 +133,21 @@ constexpr Tuning kTuningAvx3 =
 // units at a time) a row ran at .58 of the peak of multiply-adds instead of
 // .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 72,  75, 64, 8, 1, {1, 5, 8},
+         {2, 6,  3, {8, 4, 4, 0}, 2, 72,  75, 64, 8, 1, {1, 5, 8},
           {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
 
 // SSE, 16 registers, no FMA: the product needs one more, and each of the two
-// overwrites an operand. A row by its list needs fewer copies than the tile:
-// .93 of the time with 92% active, .75 with half (8 rows, Zen 4).
+// overwrites an operand. Two rows that hold vectors of B take 1.10 of the time.
+// A row by its list needs fewer copies than the tile: .93 of the time with 92%
+// active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 48,  30, 90, 8, 1, {1, 3, 3},
+         {2, 6,  3, {8, 4, 4, 0}, 0, 48,  30, 90, 8, 1, {1, 3, 3},
           {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 48,  50, 40, 8, 1, {1, 12, 12},
+         {4, 6,  3, {8, 4, 4, 0}, 3, 48,  50, 40, 8, 1, {1, 12, 12},
           {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
