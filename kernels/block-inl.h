@@ -109,9 +109,11 @@ HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
   }
 }
 
-// First stage: `rows` rows of x, normalized for Pre-LN, as a left panel.
-HWY_INLINE void RowsToLeftPanel(const BlockCall& call, const float* x,
-                                size_t rows, const BlockedRows& left) {
+// First stage: `rows` rows of x, normalized for Pre-LN, as a left panel. (A
+// function of its own, as the last one for Post-LN: the stack of LayerNorm is
+// then not under that of the tiles.)
+HWY_NOINLINE void RowsToLeftPanel(const BlockCall& call, const float* x,
+                                  size_t rows, const BlockedRows& left) {
   const size_t x_stride = call.args->x_stride;
   if (call.args->order == FFNORM_POST_LN) {
     CopyToLeftPanel(x, x_stride, rows, call.d_model, left);
@@ -132,8 +134,8 @@ HWY_INLINE void TotalsToPreLn(const BlockCall& call, size_t row, size_t rows,
 }
 
 // Last stage for Post-LN: y = LN(x + v), the sum formed in place of v.
-HWY_INLINE void TotalsToPostLn(const BlockCall& call, size_t row, size_t rows,
-                               float* totals) {
+HWY_NOINLINE void TotalsToPostLn(const BlockCall& call, size_t row, size_t rows,
+                                 float* totals) {
   const ForwardArgs& args = *call.args;
   for (size_t r = 0; r < rows; ++r) {
     float* v = totals + r * call.totals_stride;

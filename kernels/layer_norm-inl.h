@@ -329,11 +329,10 @@ HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
   }
 }
 
-// out = LN(x) on rows; out may be x. (A function of its own: its stack is not
-// that of the tiles, which go deepest.)
-HWY_NOINLINE void LayerNormRows(const NormParams& params, const float* x,
-                                size_t x_stride, size_t rows,
-                                const BlockedRows& out) {
+// out = LN(x) on rows; out may be x.
+HWY_INLINE void LayerNormRows(const NormParams& params, const float* x,
+                              size_t x_stride, size_t rows,
+                              const BlockedRows& out) {
   size_t row = 0;
   if (params.d_model <= kFourNormRows) {
     for (; rows - row >= 4; row += 4) {
