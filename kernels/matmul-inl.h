@@ -13,6 +13,7 @@
 #include "kernels/active-inl.h"
 #include "kernels/matmul_active-inl.h"
 #include "kernels/matmul_tile-inl.h"
+#include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/simd-inl.h"
 #include "kernels/split.h"
@@ -159,14 +160,14 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery>
 HWY_INLINE void RunFewRowsTile(const Matmul& m, const TileArgs& args) {
   constexpr bool kHolds = kRows > 1 && kRows <= kTuning.held_rows;
-  if (kRows == 2 && m.k * m.n >= kFarMatrixFloats) {
+  if (kRows == 2 && IsFar(m.k, m.n)) {
     Tile<kVectors, kRows, kAhead, kEvery>(args);
   } else {
     Tile<kVectors, kRows, kAhead, kEvery, kHolds>(args);
   }
 }
 
-// The same for kRows rows, whose tile may span several panels.
+// A strip of kRows rows, whose tile may span several panels.
 template <size_t kRows>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
   constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];

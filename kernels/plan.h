@@ -14,9 +14,6 @@
 namespace ffnorm {
 namespace {
 
-inline size_t MinOf(size_t a, size_t b) { return a < b ? a : b; }
-inline size_t MaxOf(size_t a, size_t b) { return a < b ? b : a; }
-
 // The most panels that a tile reads at once. Tasks that share columns get a
 // multiple of it where tiles do, so that none spans two blocks of a left panel.
 constexpr size_t kPanelsPerShare = 4;
@@ -32,9 +29,10 @@ inline bool IsSmall(const ffnorm_block& block) {
   return block.d_model * block.d_ff <= kSmallMatrixFloats;
 }
 
-// The weights come from memory.
+// The weights come from memory: of a (k, n) matrix, of a block.
+inline bool IsFar(size_t k, size_t n) { return k * n >= kFarMatrixFloats; }
 inline bool IsFar(const ffnorm_block& block) {
-  return block.d_model * block.d_ff >= kFarMatrixFloats;
+  return IsFar(block.d_model, block.d_ff);
 }
 
 // How much of the weights one task alone finds in L3.

@@ -27,6 +27,9 @@ constexpr size_t kPanelsPerBlock = kBlockK / kPanelWidth;
 constexpr size_t kAlignment = 64;
 constexpr size_t kAlignmentFloats = kAlignment / sizeof(float);
 
+inline size_t MinOf(size_t a, size_t b) { return a < b ? a : b; }
+inline size_t MaxOf(size_t a, size_t b) { return a < b ? b : a; }
+
 // No sum here that could wrap.
 constexpr size_t CeilDiv(size_t a, size_t b) {
   return a / b + (a % b != 0 ? 1 : 0);

@@ -44,7 +44,7 @@ struct Deal {
 
 // `counters` has room for so many tasks, of which each gets a part.
 inline Deal DealParts(size_t parts, size_t tasks, Counter* counters) {
-  const Deal deal = {counters, tasks < parts ? tasks : parts, parts};
+  const Deal deal = {counters, MinOf(tasks, parts), parts};
   for (size_t task = 0; task < deal.tasks; ++task) counters[task].Reset();
   return deal;
 }

@@ -147,7 +147,7 @@ constexpr Tuning kTuningSse =
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 3, 48,  50, 40, 8, 1, {1, 12, 12},
+         {4, 6,  3, {8, 4, 4, 0}, 0, 48,  50, 40, 8, 1, {1, 12, 12},
           {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
