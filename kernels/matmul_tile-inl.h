@@ -83,6 +83,13 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
       PrefetchL2(b_k + at##j + kAhead * kAlignmentFloats);         \
     }                                                              \
   }
+// One line of a page to come of each panel.
+#define FFNORM_TOUCH_PAGE(j)                             \
+  if constexpr (j < kVectors) {                          \
+    if (column##j % kPanelWidth == 0) {                  \
+      PrefetchL2(b + at##j + kPagesAhead * kPageFloats); \
+    }                                                    \
+  }
 // The same for three rows of more vectors, which fit the registers beside three
 // values of A, but not beside all vectors of B.
 #define FFNORM_MUL_ADD_THREE(j)                \
@@ -193,7 +200,8 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 //
 // kAhead: for few rows, where reading B is all that takes time, how many lines
 // ahead it is prefetched in its own panels, one line out of kEvery (where a
-// line holds several vectors, with the first one). kNextWeights: for more rows,
+// line holds several vectors, with the first one); or 0, one line a page (see
+// kPagesAhead). kNextWeights: for more rows,
 // what args.next says instead. kListed: the terms are those of a list, and
 // so are the prefetches. kHold: see HoldVector.
 constexpr size_t kNextWeights = ~size_t{0};
@@ -261,6 +269,15 @@ void Tile(const TileArgs& args) {
       units += 1;
     }
   } else {
+    if constexpr (kAhead == 0) {
+      constexpr size_t kPageTerms = kPageFloats / kPanelWidth;
+      for (; left >= kPageTerms; left -= kPageTerms) {
+        FFNORM_TILE_VECTORS(FFNORM_TOUCH_PAGE)
+        for (size_t i = 0; i < kPageTerms; i += 4) {
+          FFNORM_FOUR_TERMS
+        }
+      }
+    }
     for (; left >= 4; left -= 4) {
       FFNORM_FOUR_TERMS
     }
@@ -295,6 +312,7 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_PANEL
 #undef FFNORM_LOAD_B
 #undef FFNORM_PREFETCH_B
+#undef FFNORM_TOUCH_PAGE
 #undef FFNORM_MUL_ADD
 #undef FFNORM_MUL_ADD_ROW
 #undef FFNORM_MUL_ADD_THREE
