@@ -116,6 +116,16 @@ HWY_INLINE size_t NextEvery(size_t tiles, size_t rows) {
   return tiles == 1 ? 1 : tiles < 4 ? 2 : tiles < lines ? 4 : lines;
 }
 
+// One line of each page behind the start of a panel's weights that are needed
+// next: their addresses are known then when all lines are prefetched. (With
+// weights in caches it would cost .3% at 8 rows.)
+HWY_INLINE void TouchPages(const Matmul& m, const float* next, size_t terms) {
+  if (!IsFar(m.k, m.n)) return;
+  for (size_t at = 0; at < terms * kPanelWidth; at += kPageFloats) {
+    PrefetchL2(next + at + kPageFloats);
+  }
+}
+
 // Tiles of kVectors vectors over a strip of one panel: all rows before the next
 // columns, so that those of B stay in L1.
 template <size_t kVectors, size_t kMaxRows>
@@ -134,6 +144,7 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 
   args.next_every = NextEvery(tiles * CeilDiv(columns, tile_columns),
                               CeilDiv(all_rows, tiles));
+  TouchPages(*strip.matmul, strip.next, kBlockK);
   size_t line = 0;
   for (size_t column = 0; column < columns; column += tile_columns) {
     args.bias = bias + column;
@@ -236,6 +247,9 @@ HWY_INLINE void RunActiveStrip(const Strip& strip) {
     args.last_share = share + 1 == shares;
     args.next =
         args.last_share ? strip.next : args.b + kUnitsPerShare * kPanelWidth;
+    for (size_t panel = 0; panel < strip.panels; ++panel) {
+      TouchPages(m, args.next + panel * args.panel_stride, kUnitsPerShare);
+    }
     for (size_t column = 0; column < columns; column += pass_columns) {
       if (m.rows <= kPrefetchEachRows) {
         ActiveShare<kVectors, kRows, true>(args);

@@ -158,14 +158,19 @@ constexpr size_t kMaxListedPercent = 90;
 // .90 with 32, .87 with 128; 16 ahead into L1 took 1.12.
 constexpr size_t kListedAhead = 64;
 
-// A page of memory, and how many pages ahead one line is prefetched where the
-// CPU reads ahead by itself: that stops where a page ends, and the address of
-// the next one has to be looked up then. Zen 4, pages of 4
-// KiB, AVX3: one row of (1024,4096) takes .86 to .91 of the time, of (768,3072)
-// and (4096,16384) .91 to .95, two rows .93 to .96, three .96 to .99; AVX2 .97,
+// A page of memory, and how many pages ahead few rows prefetch one line where
+// the CPU reads ahead by itself: that stops where a page ends, and the address
+// of the next one has to be looked up then. Zen 4, pages of 4 KiB, AVX3: one
+// row of (1024,4096) takes .86 to .91 of the time, of (768,3072) and
+// (4096,16384) .91 to .95, two rows .93 to .96, three .96 to .99; AVX2 .97,
 // .95, .99; from L2 and L3 1.00. One page ahead .92 to .95, one and a half as
 // two, three the same; two lines a page, or one for each half, win nothing,
-// four lose 2 to 4%. (Pages of 2 MiB take .86 to .98 of the time without this.)
+// four lose 2 to 4%. (Pages of 2 MiB took .86 to .98 of the time before.)
+// More rows touch the pages of a strip to come where it is far, one page
+// ahead, although all of its lines are prefetched later: (1536,6144) 5 rows .87
+// to .98, 8 .95 to 1.00, 12 .94 to 1.00, 24 .97; (1024,4096) 24 .98 to .99;
+// AVX2 (1024,4096) 5 rows .93 to .96, 8 .95 to .98, 12 .97, 24 .98. None, two
+// or eight pages ahead: .5 to 3% more.
 constexpr size_t kPageFloats = 4096 / sizeof(float);
 constexpr size_t kPagesAhead = 2;
 
