@@ -104,7 +104,7 @@ HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
     matmul2->active_rows = sparse ? &lists.of_rows : nullptr;
   } else {
     // Rows of a panel of W2, and its bias, from one strip to the next.
-    JoinTiles(lists.of_tiles, PanelsAtOnce(matmul2->rows) * (call.d_ff + 1));
+    JoinTiles(lists.of_tiles, PanelsOfTile(*matmul2) * (call.d_ff + 1));
     matmul2->active_tiles = &lists.of_tiles;
   }
 }

@@ -99,8 +99,7 @@ HWY_INLINE void ShareColumns(const Matmul& matmul, size_t panels_per_share,
     // one task could have taken two before another came. (Tiles for few rows
     // prefetch in the panels they read.)
     const size_t at_once = PanelsAtOnce(matmul);
-    const bool prefetches =
-        PanelsAtOnce(matmul.rows) == 1 && end - begin > at_once;
+    const bool prefetches = PanelsOfTile(matmul) == 1 && end - begin > at_once;
     const size_t last = prefetches ? end - at_once : end;
     MatmulColumns(matmul, begin, last, panel_at(last));
     share = taker.Take();
@@ -117,11 +116,11 @@ struct DenseCall {
   const DenseArgs* args;
   Layer layer;
   Epilogue epilogue;
-  RowBlocks cut;     // where rows are shared
-  BlockedRows left;  // where columns are shared: all of x
+  RowBlocks cut;  // where rows are shared
+  Matmul matmul;  // where columns are shared
   size_t panels_per_share;
   Deal parts;             // blocks of rows, or shares of columns
-  float* buffers;         // a slot for each task, or one for all
+  float* buffers;         // where rows are shared, a slot for each task
   size_t buffers_stride;  // floats from slot to slot
 };
 
@@ -157,11 +156,7 @@ void DenseRowsTask(void* context, size_t index) {
 
 void DenseColumnsTask(void* context, size_t index) {
   const DenseCall& call = *static_cast<const DenseCall*>(context);
-  const DenseArgs& args = *call.args;
-  Matmul matmul = MatmulOf(call.layer, call.left, args.rows, call.epilogue,
-                           RowMajor(args.y, args.y_stride));
-  matmul.last_panel = call.buffers;
-  ShareColumns(matmul, call.panels_per_share, call.parts, index,
+  ShareColumns(call.matmul, call.panels_per_share, call.parts, index,
                [](size_t, size_t) HWY_ATTR {});
 }
 
@@ -176,11 +171,13 @@ void Dense(const DenseArgs& args) {
   float* buffers = reinterpret_cast<float*>(
       counters + MaxTasks(*args.block, args.rows, tasks));
   if (SharesColumns(*args.block, args.rows, tasks)) {
-    call.left = LeftPanel(buffers, args.rows);
-    CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, call.left);
-    call.buffers = buffers + LeftPanelFloats(args.rows, call.layer.k);
+    const BlockedRows left = LeftPanel(buffers, args.rows);
+    CopyToLeftPanel(args.x, args.x_stride, args.rows, call.layer.k, left);
+    call.matmul = MatmulOf(call.layer, left, args.rows, call.epilogue,
+                           RowMajor(args.y, args.y_stride));
+    call.matmul.last_panel = buffers + LeftPanelFloats(args.rows, call.layer.k);
     call.panels_per_share =
-        PanelsPerShare(PanelsAtOnce(args.rows), call.layer.n, tasks);
+        PanelsPerShare(PanelsAtOnce(call.matmul), call.layer.n, tasks);
     call.parts = DealParts(ColumnShares(call.layer.n, call.panels_per_share),
                            tasks, counters);
     RunTasks(*args.exec, call.parts, &DenseColumnsTask, &call);

@@ -51,18 +51,26 @@ struct Strip {
   const float* next;  // the weights that are needed after these
 };
 
-// How many panels are read at once by so many vectors, by the tile for so few
-// rows, and by a matmul.
+// Whether the rows are few enough for a tile of their own.
+HWY_INLINE bool HaveFewRowsTile(const Matmul& m) {
+  const ReadTuning& read =
+      m.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
+  const bool near_l3 = IsFar(m.k, m.n) && L3Fit(m.k, m.n) != kWellBeyondL3;
+  return m.rows <= (near_l3 ? read.few_rows_near_l3 : kTuning.few_rows);
+}
+
+// How many panels are read at once by so many vectors, by the register tile of
+// a matmul, and by a matmul.
 HWY_INLINE size_t PanelsOfVectors(size_t vectors) {
   const size_t columns = vectors * hn::Lanes(TileTag());
   return columns <= kPanelWidth ? 1 : columns / kPanelWidth;
 }
-HWY_INLINE size_t PanelsAtOnce(size_t rows) {
-  if (rows > kTuning.few_rows) return 1;
-  return PanelsOfVectors(kTuning.few_rows_vectors[rows - 1]);
+HWY_INLINE size_t PanelsOfTile(const Matmul& m) {
+  if (!HaveFewRowsTile(m)) return 1;
+  return PanelsOfVectors(kTuning.few_rows_vectors[m.rows - 1]);
 }
 HWY_INLINE size_t PanelsAtOnce(const Matmul& m) {
-  return m.active_rows == nullptr ? PanelsAtOnce(m.rows)
+  return m.active_rows == nullptr ? PanelsOfTile(m)
                                   : PanelsOfVectors(kTuning.row_list_vectors);
 }
 
@@ -283,8 +291,7 @@ HWY_NOINLINE void RunStrip(const Strip& strip) {
     if (m.cpu_reads_ahead) return RunActiveStrip<1>(strip);
     return RunActiveStrip<kTuning.row_list_rows>(strip);
   }
-  const bool few =
-      m.rows <= kTuning.few_rows && strip.panels == PanelsAtOnce(m.rows);
+  const bool few = HaveFewRowsTile(m) && strip.panels == PanelsOfTile(m);
   if (few && m.rows == 1) {
     RunFewRowsStrip<1>(strip);
   } else if (few && m.rows == 2) {

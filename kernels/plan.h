@@ -35,13 +35,16 @@ inline bool IsFar(const ffnorm_block& block) {
   return IsFar(block.d_model, block.d_ff);
 }
 
-// How much of the weights one task alone finds in L3.
+// How much of the weights one task alone finds in L3, if those of a (k, n)
+// matrix are one half.
 enum L3Fits { kFitsL3, kJustBeyondL3, kWellBeyondL3 };
+inline L3Fits L3Fit(size_t k, size_t n) {
+  return k * n >= kWellBeyondL3MatrixFloats   ? kWellBeyondL3
+         : k * n >= kJustBeyondL3MatrixFloats ? kJustBeyondL3
+                                              : kFitsL3;
+}
 inline L3Fits L3Fit(const ffnorm_block& block) {
-  const size_t floats = block.d_model * block.d_ff;
-  return floats >= kWellBeyondL3MatrixFloats   ? kWellBeyondL3
-         : floats >= kJustBeyondL3MatrixFloats ? kJustBeyondL3
-                                               : kFitsL3;
+  return L3Fit(block.d_model, block.d_ff);
 }
 
 inline bool CpuReadsAhead(const ffnorm_block& block) {

@@ -17,6 +17,9 @@ constexpr size_t kMaxFewRows = 4;
 
 // What pays depends on how well the CPU reads ahead by itself (cpu.h).
 struct ReadTuning {
+  // Up to how many rows have tiles of their own if a matrix comes from memory,
+  // but most of it from L3.
+  size_t few_rows_near_l3;
   // In tiles for 1, 2, 3 and 4 rows, how many lines ahead of each panel that it
   // reads a tile prefetches, one out of few_rows_every lines; 0 leaves it to
   // the CPU.
@@ -35,8 +38,8 @@ struct Tuning {
   // vectors of B and a broadcast.
   size_t tile_vectors;
   size_t tile_rows;
-  // Up to how many rows have tiles of their own, and their vectors side by
-  // side.
+  // Up to how many rows have tiles of their own (see also few_rows_near_l3),
+  // and their vectors side by side.
   size_t few_rows;
   size_t few_rows_vectors[kMaxFewRows];
   // Of these, tiles of two to so many rows hold each vector of B in a register.
@@ -69,7 +72,8 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 
 // clang-format off
 //        tile   few rows, vectors for 1-4, held, MC, active, row lists
-//        {lines ahead for 1-4 rows, one out of, active alone, far}
+//        {few rows near L3, lines ahead for 1-4, one out of, active alone,
+//         far}
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
 // Emerald Rapids, (512,2048): 14x32 and 12x32 tie at 128 rows, 6x64 is worse at
@@ -79,29 +83,34 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // prefetches, which share its 24 miss buffers with loads: without them one row
 // of (512,2048) takes .81 of the time, two .83, three .91; with one line in two
 // .89, .96, .95. Four rows tie there; from memory (1024,4096) one line in two,
-// 16 ahead, takes .85 of the time of all, 64 ahead, and none 1.45. Four vectors
-// for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2 to 4: up to
-// 1.4. Holding vectors of B: three rows .86 of the time, from memory .93; two
-// rows .90 from L2, .96 to 1.00 from L3, but from memory 1.05 (1024,4096) to
-// 1.16 (4096,16384): there each is loaded twice. Lists there, time relative to
-// dense: one row 50% active .84, from memory .90 to 1.06, 30% .70 / .71 to .90,
-// 10% .58 / .45; two rows 75% 1.01, from memory 51% .96 to 1.11, 31% .75 to
-// .89; 6 rows 88% .95, from memory 57% 1.01; 56 rows 93% 1.00 / 1.02, 86% .93 /
-// .94, 77% .89. Row lists there, (512,2048), time relative to all of the above:
-// half of the units active .97 at 2 rows, .94 at 3, .92 at 5, .91 at 8, .86 at
-// 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at 8
-// rows, .95 at 112, 68% 1.03 and .97. For one row a tile over more panels takes
-// .95 to .98 of the time. From memory, 50%: (1024,4096) 5 rows 1.13, 6 1.02, 7
-// 1.04, 8 .95, 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12 .98; (1536,6144) 8
-// rows 1.05, 9 .95, 12 1.00, 28 .77 to .88; (2048,8192) 8 rows 1.13, 9 .98, 10
-// .94; (4096,16384) 7 to 12 1.00. Two rows take turns, but not on CPUs that
-// read ahead, for those that start two multiply-adds a cycle, of which four
-// accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a unit for
-// rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0 to 1.5% by
-// it, from memory 5 to 11% at 14 to 32 rows.
+// 16 ahead, takes .85 of the time of all, 64 ahead; none, but each page touched
+// (kPagesAhead), 1.02. For four rows the tile of many, which prefetches whole
+// panels, takes .93 of the time at (1024,4096), one and two tasks, and .93 to
+// .98 at (768,3072), but from L2 and L3 1.02 to 1.06, and where L3 has little
+// of the weights, 1.08 to 1.2 at (1280,5120), 1.3 at (1536,6144), 1.45 at
+// (4096,16384): prefetches wait in L1's miss buffers, the CPU's own do not.
+// Four vectors for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2
+// and 3: up to 1.4. Holding vectors of B: three rows .86 of the time, from
+// memory .93; two rows .90 from L2, .96 to 1.00 from L3, but from memory 1.05
+// (1024,4096) to 1.16 (4096,16384): there each is loaded twice. Lists there,
+// time relative to dense: one row 50% active .84, from memory .90 to 1.06, 30%
+// .70 / .71 to .90, 10% .58 / .45; two rows 75% 1.01, from memory 51% .96 to
+// 1.11, 31% .75 to .89; 6 rows 88% .95, from memory 57% 1.01; 56 rows 93% 1.00
+// / 1.02, 86% .93 / .94, 77% .89. Row lists there, (512,2048), time relative to
+// all of the above: half of the units active .97 at 2 rows, .94 at 3, .92 at 5,
+// .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64%
+// active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. For one row a tile over
+// more panels takes .95 to .98 of the time. From memory, 50%: (1024,4096) 5
+// rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12
+// .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88; (2048,8192) 8
+// rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows take turns, but
+// not on CPUs that read ahead, for those that start two multiply-adds a cycle,
+// of which four accumulators use half: llvm-mca gives Sapphire Rapids 6.0
+// cycles a unit for rows one by one, 4.0 in turn. Zen 4 starts one, and would
+// lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
          {2, 14, 4, {8, 8, 8, 4}, 3, 112, 80, 66, 4, 2, {1, 7, 8},
-          {{64, 64, 64, 64}, 1, 80, 80}, {{0, 0, 0, 16}, 2, 75, 45}};
+          {4, {64, 64, 64, 64}, 1, 80, 80}, {3, {0, 0, 0, 16}, 2, 75, 45}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3. On
@@ -134,7 +143,7 @@ constexpr Tuning kTuningAvx3 =
 // .64.
 constexpr Tuning kTuningAvx2 =
          {2, 6,  3, {8, 4, 4, 0}, 2, 72,  75, 64, 8, 1, {1, 5, 8},
-          {{64, 64, 64, 0}, 1, 40, 40}, {{0, 0, 64, 0}, 2, 65, 40}};
+          {3, {64, 64, 64, 0}, 1, 40, 40}, {3, {0, 0, 64, 0}, 2, 65, 40}};
 
 // SSE, 16 registers, no FMA: the product needs one more, and each of the two
 // overwrites an operand. Two rows that hold vectors of B take 1.10 of the time.
@@ -142,13 +151,13 @@ constexpr Tuning kTuningAvx2 =
 // active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
          {2, 6,  3, {8, 4, 4, 0}, 0, 48,  30, 90, 8, 1, {1, 3, 3},
-          {{64, 64, 64, 0}, 1, 50, 50}, {{64, 64, 64, 0}, 1, 50, 50}};
+          {3, {64, 64, 64, 0}, 1, 50, 50}, {3, {64, 64, 64, 0}, 1, 50, 50}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
          {4, 6,  3, {8, 4, 4, 0}, 0, 48,  50, 40, 8, 1, {1, 12, 12},
-          {{64, 64, 64, 0}, 1, 80, 80}, {{64, 64, 64, 0}, 1, 80, 80}};
+          {3, {64, 64, 64, 0}, 1, 80, 80}, {3, {64, 64, 64, 0}, 1, 80, 80}};
 // clang-format on
 
 // A list of active units is not worth picking where more percent are active.
