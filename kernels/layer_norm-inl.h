@@ -329,20 +329,26 @@ HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
   }
 }
 
+// How many rows take each pass in turn (see kFourNormRows).
+HWY_INLINE size_t NormRowsTogether(size_t d_model, size_t rows) {
+  const bool far = rows * d_model >= kFarMatrixFloats;
+  if (far && d_model >= kOneNormRow && d_model < kTwoNormRowsFar) return 1;
+  return d_model <= kFourNormRows ? 4 : 2;
+}
+
 // out = LN(x) on rows; out may be x.
 HWY_INLINE void LayerNormRows(const NormParams& params, const float* x,
                               size_t x_stride, size_t rows,
                               const BlockedRows& out) {
+  const size_t together = NormRowsTogether(params.d_model, rows);
   size_t row = 0;
-  if (params.d_model <= kFourNormRows) {
-    for (; rows - row >= 4; row += 4) {
-      LayerNormTogether<4>(params, x + row * x_stride, x_stride, row, out);
-    }
+  for (; together == 4 && rows - row >= 4; row += 4) {
+    LayerNormTogether<4>(params, x + row * x_stride, x_stride, row, out);
   }
-  for (; rows - row >= 2; row += 2) {
+  for (; together >= 2 && rows - row >= 2; row += 2) {
     LayerNormTogether<2>(params, x + row * x_stride, x_stride, row, out);
   }
-  if (row < rows) {
+  for (; row < rows; ++row) {
     LayerNormTogether<1>(params, x + row * x_stride, x_stride, row, out);
   }
 }

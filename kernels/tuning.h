@@ -195,6 +195,15 @@ constexpr size_t kPrefetchEachRows = 12;
 // 1024. (Eight: 1.00 at 256, 1.08 at 512. One by one instead of two: 1.17 at
 // 512.)
 constexpr size_t kFourNormRows = 768;
+// But from and below these d_model one by one if all rows take kFarMatrixFloats
+// or more: their loads and stores then wait for memory, in turns with passes
+// that leave it idle. Zen 4, 12 to 64 MiB, AVX3 and AVX2: one by one .65 to .75
+// of the time of four at 512 to 768, .87 to 1.02 at 384, 1.0 to 1.28 at 256 and
+// 320; of two .67 to .80 at 1024, .78 to .87 at 1280, .90 to 1.2 from 1536 on.
+// Prefetches of the next row, or of where it goes, lose 5 to 70% at 512 to 1024
+// and win 0 to 10% from 2048 on.
+constexpr size_t kOneNormRow = 384;
+constexpr size_t kTwoNormRowsFar = 1536;
 // Up to this d_model it keeps x - mean - correction in the output for its last
 // pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3) below, 1.00
 // to 1.08 at 4096, where L1 cannot hold two rows of both.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "kernels/tuning.h"
 #include "tests/buffers.h"
 #include "tests/oracle.h"
 #include "tests/random_data.h"
@@ -169,6 +170,19 @@ TEST_CASE("layer_norm: rows of all kinds side by side") {
     x.resize(x.size() - width);
     CheckAgainstReference(width, 1e-5f, x);
   }
+}
+
+// From this size on they are taken one by one (kFarMatrixFloats).
+TEST_CASE("layer_norm: rows that come from memory") {
+  constexpr size_t kWidth = 500;
+  constexpr size_t kRows = kFarMatrixFloats / kWidth + 1;
+  const Row row = {kWidth};
+  const std::vector<float> x = Filled(kRows * kWidth, Mode::kGaussian, 7);
+  const std::vector<float> want = RunReference(row, x);
+  ForEachTarget([&](const ffnorm_target* target) {
+    const std::vector<float> got = Run(target, row, x);
+    CheckSameBits(kRows, kWidth, got.data(), kWidth, want.data(), kWidth);
+  });
 }
 
 TEST_CASE("layer_norm: strides and in place") {
