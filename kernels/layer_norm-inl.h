@@ -230,6 +230,33 @@ struct RowNorm {
   float variance_plus_epsilon;
 };
 
+// One vector of each of kRows rows: to[r][i...] = (e * rstd) * scale + offset,
+// where e = deviation(r). Of two rows both are loaded before one is stored: to
+// a load that follows a store, addresses a multiple of 4 KiB apart look the
+// same. (Zen 4, AVX3: d_model 1024 .91 of the time, 4096 .80 to .92. Four rows,
+// which are shorter, take 1.00 to 1.04.)
+template <size_t kRows, class GetDeviation>
+HWY_INLINE void NormalizeVectors(const GetDeviation& deviation,
+                                 const float* rstd, const float* scale,
+                                 const float* offset, float* const* to,
+                                 size_t i) {
+  const LaneTag d;
+  const LaneVec scale_v = hn::LoadU(d, scale + i);
+  const LaneVec offset_v = hn::LoadU(d, offset + i);
+  const auto store = [&](LaneVec e, size_t r) HWY_ATTR {
+    const LaneVec v = hn::Mul(e, hn::Set(d, rstd[r]));
+    hn::StoreU(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
+  };
+  if constexpr (kRows == 2) {
+    const LaneVec e0 = deviation(0);
+    const LaneVec e1 = deviation(1);
+    store(e0, 0);
+    store(e1, 1);
+  } else {
+    for (size_t r = 0; r < kRows; ++r) store(deviation(r), r);
+  }
+}
+
 // Rows [row, row + kRows) of `out` = (e * rstd) * scale + offset. Of the first
 // `kept` elements of a row out has the deviations e, of the others x has what
 // they are made of. out may be x where none are kept. Rows together load scale
@@ -256,22 +283,16 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
     for (size_t r = 0; r < kRows; ++r) to[r] = out.At(row + r, first);
     size_t i = 0;
     for (; i < n_kept; i += N) {
-      const LaneVec scale_v = hn::LoadU(d, scale + i);
-      const LaneVec offset_v = hn::LoadU(d, offset + i);
-      for (size_t r = 0; r < kRows; ++r) {
-        const LaneVec v = hn::Mul(hn::LoadU(d, to[r] + i), hn::Set(d, rstd[r]));
-        hn::StoreU(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
-      }
+      const auto kept_deviation = [&](size_t r) HWY_ATTR {
+        return hn::LoadU(d, to[r] + i);
+      };
+      NormalizeVectors<kRows>(kept_deviation, rstd, scale, offset, to, i);
     }
     for (; i + N <= n; i += N) {
-      const LaneVec scale_v = hn::LoadU(d, scale + i);
-      const LaneVec offset_v = hn::LoadU(d, offset + i);
-      for (size_t r = 0; r < kRows; ++r) {
-        const LaneVec e =
-            norms[r].deviation(hn::LoadU(d, from + r * x_stride + i));
-        const LaneVec v = hn::Mul(e, hn::Set(d, rstd[r]));
-        hn::StoreU(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
-      }
+      const auto deviation = [&](size_t r) HWY_ATTR {
+        return norms[r].deviation(hn::LoadU(d, from + r * x_stride + i));
+      };
+      NormalizeVectors<kRows>(deviation, rstd, scale, offset, to, i);
     }
     for (; i < n; ++i) {
       for (size_t r = 0; r < kRows; ++r) {
