@@ -11,6 +11,11 @@ DENSITIES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 DENSITY_SHAPES = ((512, 2048), (1024, 4096), (4096, 16384))
 DENSITY_ROUNDS = 9
 
+# LayerNorm alone, bytes of the rows: x and y lie in L2, or in memory.
+NORM_BYTES = (128 << 10, 64 << 20)
+NORM_SECONDS = 2.0
+NORM_PEERS = ("ffnorm", "onednn", "onnxruntime", "openvino", "torch", "jax")
+
 QUICK_SHAPES = ((512, 2048), (1024, 4096))
 QUICK_ROWS = (1, 8, 32, 128)
 QUICK_PEERS = ("mkl", "onednn", "libxsmm", "openblas")
@@ -76,7 +81,7 @@ def describe_libraries(fleet):
 def full(args, commands, environment, cpus_for, results, say):
     """Fills results, and writes them as they come."""
     log = Log(say, results)
-    results.update(points=[], density=[], libraries=[])
+    results.update(points=[], density=[], layer_norm=[], libraries=[])
     results["settings"] = {
         "slot_seconds": measure.SLOT_SECONDS, "budget_minutes": args.budget,
         "rounds": [measure.MIN_ROUNDS, measure.MAX_ROUNDS]}
@@ -94,6 +99,9 @@ def full(args, commands, environment, cpus_for, results, say):
         try:
             if "density" in args.data and threads == 1:
                 density(args, fleet, results, say)
+            if "norm" in args.data and threads == 1:
+                with fleet.only(NORM_PEERS):
+                    layer_norm(args, fleet, results, log)
             measure_groups(args, fleet, mine, results, log)
         finally:
             fleet.close()
@@ -136,6 +144,22 @@ def density(args, fleet, results, say):
         except Failed as why:
             fleet.drop(ffnorm, why, say)
             return
+
+
+def layer_norm(args, fleet, results, log):
+    widths = sorted({shape_of(shape)[0] for shape in args.shapes})
+    log.say("LayerNorm alone")
+    for size in NORM_BYTES:
+        for width in widths:
+            rows = size // (4 * width)
+            # Of the other parameters, which are not used, as few as can be.
+            block = data.random_set(args.work, width, 1, rows)
+            measure.load(fleet, block, log.say)
+            point = measure.measure(fleet, block, data.Truth(block), "norm",
+                                    rows, NORM_SECONDS, args.work / "y.f32",
+                                    log)
+            results["layer_norm"].append(point)
+            log.say(report.norm_line(point))
 
 
 def quick(args, commands, environment, cpus_for, say):

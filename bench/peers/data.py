@@ -41,7 +41,10 @@ class DataSet:
         return (f"load {self.folder} {self.d_model} {self.d_ff} {self.rows} "
                 f"{self.epsilon}")
 
-    def weight_bytes(self):
+    def bytes_read(self, order, rows):
+        """What a call brings in: all weights, or the rows alone."""
+        if order == "norm":
+            return 4 * rows * self.d_model
         return 2 * 4 * self.d_model * self.d_ff
 
 
@@ -183,7 +186,7 @@ class Truth:
                        for name, shape in shapes.items()}
         self.epsilon = data.epsilon
         # {row: (result, share of the hidden units that is on)}
-        self.known = {"pre": {}, "post": {}}
+        self.known = {"pre": {}, "post": {}, "norm": {}}
 
     def rows(self, order, rows):
         """The rows of a result of `rows` rows that are checked: which, what is
@@ -192,15 +195,21 @@ class Truth:
         known = self.known[order]
         new = [i for i in wanted if i not in known]
         if new:
-            some = dict(self.arrays, x=self.arrays["x"][new])
-            hidden = hidden_of(some, order, self.epsilon)
-            y = (some["x"] + hidden @ np.asarray(some["w2"], float)
-                 + some["b2"])
-            if order == "post":
-                y = layer_norm(y, some, self.epsilon)
-            known.update(zip(new, zip(y, (hidden > 0).mean(axis=1))))
+            known.update(zip(new, zip(*self.compute(order, new))))
         right, active = zip(*(known[i] for i in wanted))
         return wanted, np.stack(right), float(np.mean(active))
+
+    def compute(self, order, rows):
+        """Of some rows, the results and the shares of units that are on."""
+        some = dict(self.arrays, x=self.arrays["x"][rows])
+        if order == "norm":
+            y = layer_norm(np.asarray(some["x"], float), some, self.epsilon)
+            return y, np.ones(len(rows))
+        hidden = hidden_of(some, order, self.epsilon)
+        y = some["x"] + hidden @ np.asarray(some["w2"], float) + some["b2"]
+        if order == "post":
+            y = layer_norm(y, some, self.epsilon)
+        return y, (hidden > 0).mean(axis=1)
 
     def active(self, order, rows):
         return self.rows(order, rows)[2]

@@ -65,10 +65,10 @@ class Roof:
         self.peaks = []
         self.reads = []
 
-    def time(self, weight_bytes):
+    def time(self, read_bytes):
         with self.worker.running():
             self.peaks += self.worker.ask("peak")
-            self.reads += self.worker.ask(f"read {weight_bytes}")
+            self.reads += self.worker.ask(f"read {read_bytes}")
 
     def values(self, rows):
         """Peak, bandwidth, and what they allow: each weight, 4 bytes, is used
@@ -133,7 +133,7 @@ def measure(fleet, data, truth, order, rows, seconds, file, report,
             break
         if number == MIN_ROUNDS:
             racing = contenders(contestants)
-        roof.time(data.weight_bytes())
+        roof.time(data.bytes_read(order, rows))
         if not racing:
             break
         turn = number % len(racing)
@@ -166,7 +166,7 @@ def measure_density(worker, roof_worker, sets, rounds):
                 worker.ask(f"prepare {variant}")
                 times[density].append(worker.ask(
                     f"time {variant} {WARM_SECONDS} {SLOT_SECONDS}")[0])
-        roof.time(data.weight_bytes())
+        roof.time(data.bytes_read("pre", 1))
     return {"d_model": data.d_model, "d_ff": data.d_ff, "rows": 1, "order":
             "pre", **roof.values(1),
             "series": [{"density": density, "seconds": statistics.median(t),

@@ -63,6 +63,21 @@ def line(point):
     return text
 
 
+def norm_bandwidth(point, result):
+    """Bytes a second of LayerNorm alone: rows in and rows out."""
+    return 8.0 * point["rows"] * point["d_model"] / result["seconds"]
+
+
+def norm_line(point):
+    ours, peers = split(point)
+    cells = [f"{r['library']} {r['variant']} {r['seconds'] * 1e6:.1f} us, "
+             f"{norm_bandwidth(point, r) / 1e9:.1f} GB/s"
+             for r in [ours, *peers[:1]] if r]
+    if ours and peers:
+        cells.append(f"x {ratio(point):.2f}")
+    return f"{point['rows']} rows of {point['d_model']} " + " | ".join(cells)
+
+
 def geometric_mean(values):
     values = list(values)
     if not values:
@@ -207,6 +222,22 @@ def best_means(points):
     return table(["points", "geometric mean", "worst", "number"], rows)
 
 
+def norm_table(points):
+    """A line for each point, a column for each library."""
+    names = sorted({r["library"] for p in points for r in split(p)[1]})
+    rows = []
+    for point in points:
+        each = {name: ratios[0]
+                for name, ratios in against_each([point]).items()}
+        ours = split(point)[0]
+        rows.append([point["rows"], point["d_model"],
+                     f"{norm_bandwidth(point, ours) / 1e9:.1f}" if ours else "",
+                     f"{point['read_bytes_per_second'] / 1e9:.1f}",
+                     *(f"{each[n]:.2f}" if n in each else "" for n in names)])
+    return table(["rows", "d_model", "ffnorm, GB/s", "plain read, GB/s",
+                  *names], rows)
+
+
 def markdown(results):
     points = results["points"]
     parts = ["# ffnorm and its peers", machine.caption(results),
@@ -229,6 +260,10 @@ def markdown(results):
                   grid(some, best_cell),
                   "Share of the roof, ffnorm / best peer:",
                   grid(some, roof_cell)]
+    if results.get("layer_norm"):
+        parts += ["## LayerNorm alone, 1 thread",
+                  "Bytes of rows in and out, and the time of each library / "
+                  "time of ffnorm:", norm_table(results["layer_norm"])]
     for series in results["density"]:
         dense = max(series["series"], key=lambda s: s["density"])["seconds"]
         parts += [f"## One row against density, {series['d_model']}x"

@@ -54,8 +54,8 @@ def options():
     parser.add_argument("--rows", default=ROWS.split(","), **words)
     parser.add_argument("--orders", default=["pre", "post"], **words)
     parser.add_argument("--threads", default=["1", "2"], **words)
-    parser.add_argument("--data", default=["random", "trained", "density"],
-                        **words)
+    parser.add_argument("--data", default=["random", "trained", "density",
+                                                    "norm"], **words)
     parser.add_argument("--peers", default=CPP_PEERS + PYTHON_PEERS, **words)
     parser.add_argument("--isa", choices=["best", "avx2"], default="best")
     parser.add_argument("--cpus", help="CPUs to run on, the first for one "

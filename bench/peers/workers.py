@@ -129,6 +129,16 @@ class Fleet:
         self.workers.remove(worker)
         worker.close()
 
+    @contextlib.contextmanager
+    def only(self, names):
+        """Leaves all others aside."""
+        others = [w for w in self.workers if w.name not in names]
+        self.workers = [w for w in self.workers if w.name in names]
+        try:
+            yield
+        finally:
+            self.workers += others
+
     def close(self):
         for worker in [*self.workers, self.roof]:
             worker.close()

@@ -22,7 +22,8 @@ void Require(ffnorm_status status) {
 
 class Ffnorm : public Peer {
  public:
-  Ffnorm(const Weights& w, int threads) : pool_(static_cast<size_t>(threads)) {
+  Ffnorm(const Weights& w, int threads)
+      : w_(w), pool_(static_cast<size_t>(threads)) {
     ffnorm_params params = ffnorm_default_params(w.d_model, w.d_ff);
     params.epsilon = w.epsilon;
     params.w1 = w.w1;
@@ -57,6 +58,11 @@ class Ffnorm : public Peer {
   void PostLn(const float* x, float* y, size_t rows) override {
     Forward(FFNORM_POST_LN, x, y, rows);
   }
+  bool LayerNorm(const float* x, float* y, size_t rows) override {
+    Require(ffnorm_layer_norm(block_.target, w_.d_model, w_.epsilon, w_.scale,
+                              w_.offset, rows, x, w_.d_model, y, w_.d_model));
+    return true;
+  }
 
  private:
   void Forward(ffnorm_order order, const float* x, float* y, size_t rows) {
@@ -64,6 +70,7 @@ class Ffnorm : public Peer {
                            block_.d_model, &exec_));
   }
 
+  const Weights& w_;
   Pool pool_;
   Memory packed_;
   Memory workspace_;

@@ -36,6 +36,8 @@ class Peer {
   virtual const char* Prepare(size_t rows) = 0;
   virtual void PreLn(const float* x, float* y, size_t rows) = 0;
   virtual void PostLn(const float* x, float* y, size_t rows) = 0;
+  // LayerNorm alone; false if the library has none.
+  virtual bool LayerNorm(const float*, float*, size_t) { return false; }
 };
 
 struct Variant {

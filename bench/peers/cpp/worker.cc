@@ -2,7 +2,8 @@
 // answers on standard output (../workers.py is the other end).
 //
 //   load DIRECTORY D_MODEL D_FF ROWS EPSILON   the data set, up to ROWS rows
-//   point ORDER ROWS        what the next commands run: `pre` or `post`
+//   point ORDER ROWS        what the next commands run: `pre`, `post`, or
+//                           `norm` for LayerNorm alone
 //   prepare VARIANT         -> `ok`
 //   write VARIANT FILE      one call, its result as float32 -> `ok SECONDS`
 //   time VARIANT WARM SLOT  calls for WARM seconds, then batches for SLOT
@@ -215,8 +216,10 @@ class Worker {
   void Call(Peer& peer) {
     if (order_ == "pre") {
       peer.PreLn(data_->x(), data_->y(), rows_);
-    } else {
+    } else if (order_ == "post") {
       peer.PostLn(data_->x(), data_->y(), rows_);
+    } else if (!peer.LayerNorm(data_->x(), data_->y(), rows_)) {
+      throw std::runtime_error("has no LayerNorm");
     }
   }
 

@@ -16,6 +16,8 @@ class Block(nn.Module):
     @nn.compact
     def __call__(self, x):
         norm = nn.LayerNorm(epsilon=self.epsilon, name="norm")
+        if self.order == "norm":
+            return norm(x)
         dense1 = nn.Dense(self.d_ff, name="dense1")
         dense2 = nn.Dense(self.d_model, name="dense2")
 

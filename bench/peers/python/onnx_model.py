@@ -1,4 +1,5 @@
-"""The block as an ONNX model, as an exporter would write it."""
+"""The block, or its LayerNorm alone, as an ONNX model, as an exporter would
+write it."""
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
@@ -14,17 +15,20 @@ def onnx_model(weights, order):
                                 [name, "scale", "offset"], [result], axis=-1,
                                 epsilon=weights.epsilon)
 
-    pre = order == "pre"
-    nodes = [norm("x", "z")] if pre else []
-    nodes += [
-        helper.make_node("MatMul", ["z" if pre else "x", "w1"], ["m1"]),
-        helper.make_node("Add", ["m1", "b1"], ["a1"]),
-        helper.make_node("Relu", ["a1"], ["h"]),
-        helper.make_node("MatMul", ["h", "w2"], ["m2"]),
-        helper.make_node("Add", ["m2", "b2"], ["a2"]),
-        helper.make_node("Add", ["x", "a2"], ["y" if pre else "sum"]),
-    ]
-    nodes += [] if pre else [norm("sum", "y")]
+    def block(pre):
+        return [
+            *([norm("x", "z")] if pre else []),
+            helper.make_node("MatMul", ["z" if pre else "x", "w1"], ["m1"]),
+            helper.make_node("Add", ["m1", "b1"], ["a1"]),
+            helper.make_node("Relu", ["a1"], ["h"]),
+            helper.make_node("MatMul", ["h", "w2"], ["m2"]),
+            helper.make_node("Add", ["m2", "b2"], ["a2"]),
+            helper.make_node("Add", ["x", "a2"], ["y" if pre else "sum"]),
+            *([] if pre else [norm("sum", "y")]),
+        ]
+
+    nodes = [norm("x", "y")] if order == "norm" else block(order == "pre")
+    read = {name for node in nodes for name in node.input}
 
     def value(name):
         return helper.make_tensor_value_info(name, TensorProto.FLOAT,
@@ -33,7 +37,7 @@ def onnx_model(weights, order):
     graph = helper.make_graph(
         nodes, "block", [value("x")], [value("y")],
         [numpy_helper.from_array(np.ascontiguousarray(array), name)
-         for name, array in initial.items()])
+         for name, array in initial.items() if name in read])
     return helper.make_model(
         graph, opset_imports=[helper.make_opsetid("", 17)],
         ir_version=8).SerializeToString()

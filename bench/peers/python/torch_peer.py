@@ -32,6 +32,8 @@ class Block(nn.Module):
         return self.linear2(torch.relu(self.linear1(z)))
 
     def forward(self, x):
+        if self.order == "norm":
+            return self.norm(x)
         if self.order == "pre":
             return x + self.ffn(self.norm(x))
         return self.norm(x + self.ffn(x))
