@@ -68,16 +68,15 @@ struct HiddenLists {
 // out what is off in all of them. Else each row leaves out its own.
 HWY_INLINE HiddenLists HiddenListsOf(const BlockCall& call, float* slot,
                                      size_t rows, size_t columns) {
-  const bool far = IsFar(*call.args->block);
+  const Supply supply = SupplyOf(*call.args->block);
   const ReadTuning& read =
       call.layer2.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
-  const size_t percent = rows > kTuning.tile_rows ? kTuning.active_percent
-                         : far                    ? read.active_percent_far
-                                                  : read.active_percent_alone;
-  const size_t most_by_tiles = kTuning.tile_list_rows[L3Fit(*call.args->block)];
+  const size_t percent = rows == 1   ? read.active_percent_one_row[supply]
+                         : rows <= 3 ? read.active_percent_few_rows[supply]
+                                     : read.active_percent[supply];
   float* lists = slot + call.slot.active;
   float* sums = slot + call.slot.sums;
-  return {rows > most_by_tiles,
+  return {rows > kTuning.tile_list_rows[supply],
           {TileListsOf(columns), reinterpret_cast<uint32_t*>(lists), rows,
            columns, percent},
           {reinterpret_cast<uint8_t*>(lists), rows, columns, sums, 0}};

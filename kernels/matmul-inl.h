@@ -55,7 +55,8 @@ struct Strip {
 HWY_INLINE bool HaveFewRowsTile(const Matmul& m) {
   const ReadTuning& read =
       m.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
-  const bool near_l3 = IsFar(m.k, m.n) && L3Fit(m.k, m.n) != kWellBeyondL3;
+  const Supply supply = SupplyOf(m.k, m.n);
+  const bool near_l3 = supply == kFar || supply == kJustBeyondL3;
   return m.rows <= (near_l3 ? read.few_rows_near_l3 : kTuning.few_rows);
 }
 
@@ -128,7 +129,7 @@ HWY_INLINE size_t NextEvery(size_t tiles, size_t rows) {
 // next: their addresses are known then when all lines are prefetched. (With
 // weights in caches it would cost .3% at 8 rows.)
 HWY_INLINE void TouchPages(const Matmul& m, const float* next, size_t terms) {
-  if (!IsFar(m.k, m.n)) return;
+  if (SupplyOf(m.k, m.n) == kNear) return;
   for (size_t at = 0; at < terms * kPanelWidth; at += kPageFloats) {
     PrefetchL2(next + at + kPageFloats);
   }
@@ -179,7 +180,7 @@ HWY_INLINE void RunStrip(const Strip& strip) {
 template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery>
 HWY_INLINE void RunFewRowsTile(const Matmul& m, const TileArgs& args) {
   constexpr bool kHolds = kRows > 1 && kRows <= kTuning.held_rows;
-  if (kRows == 2 && IsFar(m.k, m.n)) {
+  if (kRows == 2 && SupplyOf(m.k, m.n) != kNear) {
     Tile<kVectors, kRows, kAhead, kEvery>(args);
   } else {
     Tile<kVectors, kRows, kAhead, kEvery, kHolds>(args);

@@ -29,22 +29,15 @@ inline bool IsSmall(const ffnorm_block& block) {
   return block.d_model * block.d_ff <= kSmallMatrixFloats;
 }
 
-// The weights come from memory: of a (k, n) matrix, of a block.
-inline bool IsFar(size_t k, size_t n) { return k * n >= kFarMatrixFloats; }
-inline bool IsFar(const ffnorm_block& block) {
-  return IsFar(block.d_model, block.d_ff);
-}
-
-// How much of the weights one task alone finds in L3, if those of a (k, n)
-// matrix are one half.
-enum L3Fits { kFitsL3, kJustBeyondL3, kWellBeyondL3 };
-inline L3Fits L3Fit(size_t k, size_t n) {
+// Of a (k, n) matrix that is one half of a block's weights, and of a block.
+inline Supply SupplyOf(size_t k, size_t n) {
   return k * n >= kWellBeyondL3MatrixFloats   ? kWellBeyondL3
          : k * n >= kJustBeyondL3MatrixFloats ? kJustBeyondL3
-                                              : kFitsL3;
+         : k * n >= kFarMatrixFloats          ? kFar
+                                              : kNear;
 }
-inline L3Fits L3Fit(const ffnorm_block& block) {
-  return L3Fit(block.d_model, block.d_ff);
+inline Supply SupplyOf(const ffnorm_block& block) {
+  return SupplyOf(block.d_model, block.d_ff);
 }
 
 inline bool CpuReadsAhead(const ffnorm_block& block) {
@@ -65,7 +58,7 @@ inline size_t ColumnRows(size_t tasks, size_t per_task) {
 inline bool SharesColumns(const ffnorm_block& block, size_t rows,
                           size_t tasks) {
   if (tasks > 1 && rows >= tasks && IsSmall(block)) return false;
-  const bool reads_fast = !IsFar(block) && CpuReadsAhead(block);
+  const bool reads_fast = SupplyOf(block) == kNear && CpuReadsAhead(block);
   return rows <= ColumnRows(tasks, reads_fast ? kRowsPerTask : kRowsPerTaskFar);
 }
 

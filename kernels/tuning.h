@@ -15,10 +15,14 @@ constexpr size_t kMaxTileRows = 14;
 // once so that enough loads are under way.
 constexpr size_t kMaxFewRows = 4;
 
+// Where one task alone finds its weights (SupplyOf): near; in L3, but beyond a
+// core's share of it; most of them in L3; few of them.
+enum Supply { kNear, kFar, kJustBeyondL3, kWellBeyondL3, kSupplies };
+
 // What pays depends on how well the CPU reads ahead by itself (cpu.h).
 struct ReadTuning {
-  // Up to how many rows have tiles of their own if a matrix comes from memory,
-  // but most of it from L3.
+  // Up to how many rows have tiles of their own if weights are far or just
+  // beyond L3.
   size_t few_rows_near_l3;
   // In tiles for 1, 2, 3 and 4 rows, how many lines ahead of each panel that it
   // reads a tile prefetches, one out of few_rows_every lines; 0 leaves it to
@@ -26,10 +30,11 @@ struct ReadTuning {
   size_t few_rows_ahead[kMaxFewRows];
   size_t few_rows_every;
   // A tile takes its terms from a list of active hidden units where no more
-  // than so many percent are active in any of its rows: a tile that is alone,
-  // whose time is that of reading the weights, from caches and from far.
-  size_t active_percent_alone;
-  size_t active_percent_far;
+  // than so many percent are active in any of its rows: a tile of one row, of
+  // two or three, and of more, which wait less for the weights.
+  size_t active_percent_one_row[kSupplies];
+  size_t active_percent_few_rows[kSupplies];
+  size_t active_percent[kSupplies];
 };
 
 struct Tuning {
@@ -47,17 +52,14 @@ struct Tuning {
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
-  // As active_percent_alone, for a tile that shares its weights with others.
-  size_t active_percent;
   // Rows have lists of their own where no more than so many percent of their
   // units are active, and pass over so many vectors side by side, so many rows
   // in turn (one by one where the CPU reads ahead).
   size_t row_list_percent;
   size_t row_list_vectors;
   size_t row_list_rows;
-  // But up to so many rows have the lists of tiles: where L3 holds all weights,
-  // most of them, and few.
-  size_t tile_list_rows[3];
+  // But up to so many rows have the lists of tiles.
+  size_t tile_list_rows[kSupplies];
   ReadTuning read;         // most CPUs
   ReadTuning reads_ahead;  // those with kCpuReadsAhead
 };
@@ -71,9 +73,9 @@ constexpr size_t kJustBeyondL3MatrixFloats = size_t{4} << 20;
 constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 
 // clang-format off
-//        tile   few rows, vectors for 1-4, held, MC, active, row lists
-//        {few rows near L3, lines ahead for 1-4, one out of, active alone,
-//         far}
+//        tile   few rows, vectors for 1-4, held, MC, row lists
+//        {few rows near L3, lines ahead for 1-4, one out of,
+//         active in one row, few, more: near, far, just and well beyond L3}
 
 // AVX-512, 32 registers: 28 accumulators + 2 of B + 1. From a prototype on
 // Emerald Rapids, (512,2048): 14x32 and 12x32 tie at 128 rows, 6x64 is worse at
@@ -92,25 +94,33 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // Four vectors for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2
 // and 3: up to 1.4. Holding vectors of B: three rows .86 of the time, from
 // memory .93; two rows .90 from L2, .96 to 1.00 from L3, but from memory 1.05
-// (1024,4096) to 1.16 (4096,16384): there each is loaded twice. Lists there,
-// time relative to dense: one row 50% active .84, from memory .90 to 1.06, 30%
-// .70 / .71 to .90, 10% .58 / .45; two rows 75% 1.01, from memory 51% .96 to
-// 1.11, 31% .75 to .89; 6 rows 88% .95, from memory 57% 1.01; 56 rows 93% 1.00
-// / 1.02, 86% .93 / .94, 77% .89. Row lists there, (512,2048), time relative to
-// all of the above: half of the units active .97 at 2 rows, .94 at 3, .92 at 5,
-// .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64%
-// active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. For one row a tile over
-// more panels takes .95 to .98 of the time. From memory, 50%: (1024,4096) 5
-// rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12
-// .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88; (2048,8192) 8
-// rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows take turns, but
-// not on CPUs that read ahead, for those that start two multiply-adds a cycle,
-// of which four accumulators use half: llvm-mca gives Sapphire Rapids 6.0
-// cycles a unit for rows one by one, 4.0 in turn. Zen 4 starts one, and would
-// lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to 32 rows.
+// (1024,4096) to 1.16 (4096,16384): there each is loaded twice. Lists of tiles
+// there, time relative to dense (with pages touched), percent of the units that
+// are on in any row: one row 50% .84, 30% .70, 10% .58; (768,3072) 50% .77, 60%
+// .84, 69% .93, 75% .99 (two tasks 1.04); (1024,4096) 44% .87, 50% .92, 60%
+// .96; (1536,6144) 38% .88, 44% .95; (4096,16384) 34% .91, 38% .97, 44% 1.06.
+// Two and three rows: (768,3072) 64% .76 to .95, 75% .85 to 1.04, where lists
+// of rows take 1.04 to 1.26 with half of the units on; (1024,4096) 60 to 64%
+// .96; (1536,6144) 33% .85, 45% .96, 50% 1.00, 64% 1.03. Four to eight: 30% .82
+// to .95, 34% .83 to .92, 44% 1.00 to 1.15, 56% 1.05 to 1.2. Row lists there,
+// (512,2048), time relative to all of the above: half of the units active .97
+// at 2 rows, .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at
+// 112; 10% .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and
+// .97. For one row a tile over more panels takes .95 to .98 of the time. From
+// memory, 50%: (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94;
+// (1280,5120) 8 rows 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12
+// 1.00, 28 .77 to .88; (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7
+// to 12 1.00. Two rows take turns, but not on CPUs that read ahead, for those
+// that start two multiply-adds a cycle, of which four accumulators use half:
+// llvm-mca gives Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in
+// turn. Zen 4 starts one, and would lose 1.0 to 1.5% by it, from memory 5 to
+// 11% at 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 80, 66, 4, 2, {1, 7, 8},
-          {4, {64, 64, 64, 64}, 1, 80, 80}, {3, {0, 0, 0, 16}, 2, 75, 45}};
+         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 66, 4, 2, {1, 3, 7, 8},
+          {4, {64, 64, 64, 64}, 1,
+           {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 80, 80}},
+          {3, {0, 0, 0, 16}, 2,
+           {75, 70, 62, 40}, {70, 70, 65, 45}, {36, 36, 36, 36}}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3. On
@@ -130,34 +140,45 @@ constexpr Tuning kTuningAvx3 =
 // from L3 and memory, 512 rows), nor did a matmul 1 that keeps one block of K
 // of its rows in L2 (1.00x; .97x at d_model 4096). MC 72 and 96 against 48: 64
 // rows of (1024,4096) .77 of the peak against .72, 512 rows .83 against .81.
-// Lists, Zen 4, time relative to dense: one row 65% active .97, from memory 50%
-// 1.03 to 1.20, 30% .78 to .92, 10% .57 / .45; two rows 64% 1.02; 6 rows 68%
-// .92; 56 rows 88% 1.00, 68% .88 / .90, 47% .79 / .81. (Zen 3, before lists
-// were prefetched into L2: one row breaks even near 65%, from memory 42%.) Row
-// lists, half of the units active: .91 at 2 rows, 1.01 at 3, .91 at 4, .94 at
-// 5, .90 at 8, .87 at 112; 64% active .99 at 8, .96 at 112; from memory
-// (1024,4096) 5 rows 1.09, 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8
-// rows .96, 9 .96, 12 .98; (1536,6144) 8 rows 1.01, 9 .97, 12 1.01, 28 .90;
-// (2048,8192) 8 rows 1.05, 9 1.00, 12 .98. With 12 vectors (three panels, of 64
-// units at a time) a row ran at .58 of the peak of multiply-adds instead of
-// .64.
+// Lists of tiles, Zen 4, as above: one row 65% .97, 10% .57; (768,3072) 50%
+// .77, 60% .90, 69% .99; (1024,4096) 44% .97, 50% 1.02; (1536,6144) 38% .91,
+// 44% 1.04; (4096,16384) 34% .95, 38% 1.01. Two and three rows: (768,3072) 64%
+// .85 to 1.01, 75% .88 to 1.06, lists of rows with half of the units on .97 to
+// 1.12; from memory 33% .82 to .91, 45 to 50% 1.04. Four to eight: 34% .82 to
+// .86, 44% 1.00 to 1.14, 56% 1.08 to 1.34. (Zen 3, before lists were prefetched
+// into L2: one row breaks even near 65%, from memory 42%.) Row lists, half of
+// the units active: .91 at 2 rows, 1.01 at 3, .91 at 4, .94 at 5, .90 at 8, .87
+// at 112; 64% active .99 at 8, .96 at 112; from memory (1024,4096) 5 rows 1.09,
+// 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8 rows .96, 9 .96, 12 .98;
+// (1536,6144) 8 rows 1.01, 9 .97, 12 1.01, 28 .90; (2048,8192) 8 rows 1.05, 9
+// 1.00, 12 .98. With 12 vectors (three panels, of 64 units at a time) a row ran
+// at .58 of the peak of multiply-adds instead of .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 2, 72,  75, 64, 8, 1, {1, 5, 8},
-          {3, {64, 64, 64, 0}, 1, 40, 40}, {3, {0, 0, 64, 0}, 2, 65, 40}};
+         {2, 6,  3, {8, 4, 4, 0}, 2, 72,  64, 8, 1, {1, 3, 5, 8},
+          {3, {64, 64, 64, 0}, 1,
+           {40, 40, 40, 40}, {40, 40, 40, 40}, {40, 40, 40, 40}},
+          {3, {0, 0, 64, 0}, 2,
+           {65, 65, 47, 37}, {65, 65, 38, 38}, {38, 38, 38, 42}}};
 
 // SSE, 16 registers, no FMA: the product needs one more, and each of the two
 // overwrites an operand. Two rows that hold vectors of B take 1.10 of the time.
 // A row by its list needs fewer copies than the tile: .93 of the time with 92%
 // active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 0, 48,  30, 90, 8, 1, {1, 3, 3},
-          {3, {64, 64, 64, 0}, 1, 50, 50}, {3, {64, 64, 64, 0}, 1, 50, 50}};
+         {2, 6,  3, {8, 4, 4, 0}, 0, 48,  90, 8, 1, {1, 1, 3, 3},
+          {3, {64, 64, 64, 0}, 1,
+           {50, 50, 50, 50}, {50, 50, 50, 50}, {50, 50, 50, 50}},
+          {3, {64, 64, 64, 0}, 1,
+           {50, 50, 50, 50}, {50, 50, 50, 50}, {50, 50, 50, 50}}};
 
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 0, 48,  50, 40, 8, 1, {1, 12, 12},
-          {3, {64, 64, 64, 0}, 1, 80, 80}, {3, {64, 64, 64, 0}, 1, 80, 80}};
+         {4, 6,  3, {8, 4, 4, 0}, 0, 48,  40, 8, 1, {1, 1, 12, 12},
+          {3, {64, 64, 64, 0}, 1,
+           {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 50, 50}},
+          {3, {64, 64, 64, 0}, 1,
+           {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 50, 50}}};
 // clang-format on
 
 // A list of active units is not worth picking where more percent are active.

@@ -102,9 +102,14 @@ def full(args, commands, environment, cpus_for, results, say):
             if "norm" in args.data and threads == 1:
                 with fleet.only(NORM_PEERS):
                     layer_norm(args, fleet, results, log)
+                save(args, results)
             measure_groups(args, fleet, mine, results, log)
         finally:
             fleet.close()
+
+
+def save(args, results):
+    (args.out / "results.json").write_text(json.dumps(results, indent=1))
 
 
 def measure_groups(args, fleet, end, results, log):
@@ -123,7 +128,7 @@ def measure_groups(args, fleet, end, results, log):
             left -= 1
             results["points"].append(point)
             log.say(report.line(point))
-        (args.out / "results.json").write_text(json.dumps(results, indent=1))
+        save(args, results)
 
 
 def density(args, fleet, results, say):

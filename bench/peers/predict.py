@@ -6,8 +6,9 @@ Usage: predict.py results.json [options]
 Reads the results of run.py and prints a Markdown table: for each point of ffnorm
 the seconds that the model gives from the machine's peak and read bandwidth alone,
 the measured ones, and their quotient. The defaults are AVX3's row of
-kernels/tuning.h; AVX2 has --mr 6 --mc 72 --few 3 --listed 65 --row-listed 64
---tile-list-rows 1 5 8 --row-rate .65.
+kernels/tuning.h; AVX2 has --mr 6 --mc 72 --few 3 --listed 65 65 47 37 --few-listed
+65 65 38 38 --more-listed 38 38 38 42 --row-listed 64 --tile-list-rows 1 3 5 8
+--row-rate .65.
 """
 
 import argparse
@@ -16,9 +17,9 @@ import math
 import statistics
 
 
-# kJustBeyondL3MatrixFloats and kWellBeyondL3MatrixFloats of kernels/tuning.h
-JUST_BEYOND_L3 = 4 << 20
-WELL_BEYOND_L3 = 6 << 20
+# kFarMatrixFloats, kJustBeyondL3MatrixFloats and kWellBeyondL3MatrixFloats of
+# kernels/tuning.h
+SUPPLIES = (2 << 20, 4 << 20, 6 << 20)
 
 
 def tile_rows(rows, mr):
@@ -42,11 +43,13 @@ def seconds(point, options):
         if threads == 1 or len(heights) > 2 * threads:
             read *= math.ceil(len(heights) / (options.mc // options.mr))
     matmul1 = max(read, compute)
-    fit = (cells >= JUST_BEYOND_L3) + (cells >= WELL_BEYOND_L3)
-    if rows <= options.tile_list_rows[fit]:
+    supply = sum(cells >= floats for floats in SUPPLIES)
+    if rows <= options.tile_list_rows[supply]:
+        listed = (options.listed if rows == 1 else options.few_listed
+                  if rows <= 3 else options.more_listed)[supply]
         # What is on in any row of a tile, taken here as if units were independent.
         union = 1 - (1 - active) ** min(rows, options.mr)
-        return matmul1 * (2 if 100 * union > options.listed else 1 + union)
+        return matmul1 * (2 if 100 * union > listed else 1 + union)
     if 100 * active > options.row_listed:
         return 2 * matmul1
     products = 2 * rows * cells * active
@@ -59,9 +62,12 @@ def main():
     parser.add_argument("--mr", type=int, default=14)
     parser.add_argument("--mc", type=int, default=112)
     parser.add_argument("--few", type=int, default=4)
-    parser.add_argument("--listed", type=float, default=75)
+    four = {"type": float, "nargs": 4}
+    parser.add_argument("--listed", default=[75, 70, 62, 40], **four)
+    parser.add_argument("--few-listed", default=[70, 70, 65, 45], **four)
+    parser.add_argument("--more-listed", default=[36, 36, 36, 36], **four)
     parser.add_argument("--row-listed", type=float, default=66)
-    parser.add_argument("--tile-list-rows", type=int, nargs=3, default=[1, 7, 8])
+    parser.add_argument("--tile-list-rows", default=[1, 3, 7, 8], **four)
     parser.add_argument("--row-rate", type=float, default=0.70)
     args = parser.parse_args()
     with open(args.results, encoding="utf-8") as file:
