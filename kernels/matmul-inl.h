@@ -91,6 +91,7 @@ HWY_INLINE TileArgs StripArgs(const Strip& strip) {
   args.c_stride = apart ? kPanelWidth : m.out.row_stride;
   args.first = strip.block == 0;
   args.epilogue = k0 + kBlockK >= m.k ? m.epilogue : Epilogue::kNone;
+  args.far = SupplyOf(m.k, m.n) != kNear;
   return args;
 }
 

@@ -41,6 +41,7 @@ struct TileArgs {
   // after this one, a line out of every `next_every`, from the first at `next`.
   const float* next;
   size_t next_every;
+  bool far;  // the weights are: their pages are touched ahead
 };
 
 // The terms that share one prefetch where many tiles share a panel, and the
@@ -200,8 +201,8 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 //
 // kAhead: for few rows, where reading B is all that takes time, how many lines
 // ahead it is prefetched in its own panels, one line out of kEvery (where a
-// line holds several vectors, with the first one); or 0, one line a page (see
-// kPagesAhead). kNextWeights: for more rows,
+// line holds several vectors, with the first one); or 0, one line a page where
+// they are far (see kPagesAhead). kNextWeights: for more rows,
 // what args.next says instead. kListed: the terms are those of a list, and
 // so are the prefetches. kHold: see HoldVector.
 constexpr size_t kNextWeights = ~size_t{0};
@@ -269,7 +270,7 @@ void Tile(const TileArgs& args) {
       units += 1;
     }
   } else {
-    if constexpr (kAhead == 0) {
+    if (kAhead == 0 && args.far) {
       constexpr size_t kPageTerms = kPageFloats / kPanelWidth;
       for (; left >= kPageTerms; left -= kPageTerms) {
         FFNORM_TILE_VECTORS(FFNORM_TOUCH_PAGE)

@@ -184,14 +184,19 @@ TEST_SUITE("active") {
     }
   }
 
-  TEST_CASE("weights that no L3 holds") {
-    // 4,194,304 of them in each matrix.
-    Model model(64, 65536);
-    for (float& b : model.b1) b = -1.0f;
-    model.Pack();
-    for (const size_t rows : {2, 17}) {
-      CAPTURE(rows);
-      CheckAllTargets(model, rows);
+  TEST_CASE("weights from L3 and from memory") {
+    // 2 to 6 Mi of them in each matrix: beyond a core's share of L3, just and
+    // well beyond all of it.
+    for (const size_t d_ff : {32768, 65536, 98304}) {
+      CAPTURE(d_ff);
+      Model model(64, d_ff);
+      for (float& b : model.b1) b = -1.0f;
+      model.Pack();
+      for (const size_t rows : {2, 5}) {
+        CAPTURE(rows);
+        CheckAllTargets(model, rows);
+      }
+      if (d_ff == 65536) CheckAllTargets(model, 17);
     }
   }
 
