@@ -87,34 +87,35 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // .89, .96, .95. Four rows tie there; from memory (1024,4096) one line in two,
 // 16 ahead, takes .85 of the time of all, 64 ahead; none, but each page touched
 // (kPagesAhead), 1.02. For four rows the tile of many, which prefetches whole
-// panels, takes .93 of the time at (1024,4096), one and two tasks, and .93 to
-// .98 at (768,3072), but from L2 and L3 1.02 to 1.06, and where L3 has little
-// of the weights, 1.08 to 1.2 at (1280,5120), 1.3 at (1536,6144), 1.45 at
-// (4096,16384): prefetches wait in L1's miss buffers, the CPU's own do not.
-// Four vectors for all of 1 to 4 rows: 1.03 to 1.15, the tile of many rows at 2
-// and 3: up to 1.4. Holding vectors of B: three rows .86 of the time, from
-// memory .93; two rows .90 from L2, .96 to 1.00 from L3, but from memory 1.05
-// (1024,4096) to 1.16 (4096,16384): there each is loaded twice. Lists of tiles
-// there, time relative to dense (with pages touched), percent of the units that
-// are on in any row: one row 50% .84, 30% .70, 10% .58; (768,3072) 50% .77, 60%
-// .84, 69% .93, 75% .99 (two tasks 1.04); (1024,4096) 44% .87, 50% .92, 60%
-// .96; (1536,6144) 38% .88, 44% .95; (4096,16384) 34% .91, 38% .97, 44% 1.06.
-// Two and three rows: (768,3072) 64% .76 to .95, 75% .85 to 1.04, where lists
-// of rows take 1.04 to 1.26 with half of the units on; (1024,4096) 60 to 64%
-// .96; (1536,6144) 33% .85, 45% .96, 50% 1.00, 64% 1.03. Four to eight: 30% .82
-// to .95, 34% .83 to .92, 44% 1.00 to 1.15, 56% 1.05 to 1.2. Row lists there,
-// (512,2048), time relative to all of the above: half of the units active .97
-// at 2 rows, .94 at 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at
-// 112; 10% .70, 3% .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and
-// .97. For one row a tile over more panels takes .95 to .98 of the time. From
-// memory, 50%: (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94;
-// (1280,5120) 8 rows 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12
-// 1.00, 28 .77 to .88; (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7
-// to 12 1.00. Two rows take turns, but not on CPUs that read ahead, for those
-// that start two multiply-adds a cycle, of which four accumulators use half:
-// llvm-mca gives Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in
-// turn. Zen 4 starts one, and would lose 1.0 to 1.5% by it, from memory 5 to
-// 11% at 14 to 32 rows.
+// panels, takes .84 to .95 of the time at (1024,4096), one and two tasks (.98
+// to 1.1 in an hour when neighbours used the L3), and .93 to .98 at (768,3072),
+// but from L2 and L3 1.02 to 1.06, and where L3 has little of the weights, 1.08
+// to 1.2 at (1280,5120), 1.3 at (1536,6144), 1.45 at (4096,16384): prefetches
+// wait in L1's miss buffers, the CPU's own do not. Four vectors for all of 1 to
+// 4 rows: 1.03 to 1.15, the tile of many rows at 2 and 3: up to 1.4. Holding
+// vectors of B: three rows .86 of the time, from memory .93; two rows .90 from
+// L2, .96 to 1.00 from L3, but from memory 1.05 (1024,4096) to 1.16
+// (4096,16384): there each is loaded twice. Lists of tiles there, time relative
+// to dense (with pages touched), percent of the units that are on in any row:
+// one row 50% .84, 30% .70, 10% .58; (768,3072) 50% .77, 60% .84, 69% .93, 75%
+// .99 (two tasks 1.04); (1024,4096) 44% .87, 50% .92, 60% .96; (1536,6144) 38%
+// .88, 44% .95; (4096,16384) 34% .91, 38% .97, 44% 1.06. Two and three rows:
+// (768,3072) 64% .76 to .95, 75% .85 to 1.04, where lists of rows take 1.04 to
+// 1.26 with half of the units on; (1024,4096) 60 to 64% .96; (1536,6144) 33%
+// .85, 45% .96, 50% 1.00, 64% 1.03. Four to eight: 30% .82 to .95, 34% .83 to
+// .92, 44% 1.00 to 1.15, 56% 1.05 to 1.2. Row lists there, (512,2048), time
+// relative to all of the above: half of the units active .97 at 2 rows, .94 at
+// 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3%
+// .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. For one row a
+// tile over more panels takes .95 to .98 of the time. From memory, 50%:
+// (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows
+// 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88;
+// (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows
+// take turns, but not on CPUs that read ahead, for those that start two
+// multiply-adds a cycle, of which four accumulators use half: llvm-mca gives
+// Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn. Zen 4
+// starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to
+// 32 rows.
 constexpr Tuning kTuningAvx3 =
          {2, 14, 4, {8, 8, 8, 4}, 3, 112, 66, 4, 2, {1, 3, 7, 8},
           {4, {64, 64, 64, 64}, 1,
