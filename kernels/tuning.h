@@ -260,7 +260,9 @@ constexpr size_t kSmallMatrixFloats = size_t{128} << 10;
 
 // Tasks that share rows get so many blocks each if these have this many rows.
 // With one of two cores taken away, 128 rows of (1024,4096) take .83 of the
-// time of one block each; with both free 1.00 to 1.01 (Zen 4).
+// time of one block each; with both free 1.00 to 1.01 (Zen 4). Four blocks at
+// 256 rows take 1.00 to 1.04 with a core taken away, and 1.03 to 1.06 with both
+// free: what costs is the wait for the task that lost its core.
 constexpr size_t kBlocksPerTask = 2;
 constexpr size_t kSpareBlockRows = 24;
 
