@@ -102,7 +102,7 @@ def full(args, commands, environment, cpus_for, results, say):
             if "norm" in args.data and threads == 1:
                 with fleet.only(NORM_PEERS):
                     layer_norm(args, fleet, results, log)
-                save(args, results)
+            save(args, results)
             measure_groups(args, fleet, mine, results, log)
         finally:
             fleet.close()

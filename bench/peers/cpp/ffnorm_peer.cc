@@ -58,10 +58,9 @@ class Ffnorm : public Peer {
   void PostLn(const float* x, float* y, size_t rows) override {
     Forward(FFNORM_POST_LN, x, y, rows);
   }
-  bool LayerNorm(const float* x, float* y, size_t rows) override {
+  void LayerNorm(const float* x, float* y, size_t rows) override {
     Require(ffnorm_layer_norm(block_.target, w_.d_model, w_.epsilon, w_.scale,
                               w_.offset, rows, x, w_.d_model, y, w_.d_model));
-    return true;
   }
 
  private:

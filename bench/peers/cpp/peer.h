@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,10 @@ class Peer {
   virtual const char* Prepare(size_t rows) = 0;
   virtual void PreLn(const float* x, float* y, size_t rows) = 0;
   virtual void PostLn(const float* x, float* y, size_t rows) = 0;
-  // LayerNorm alone; false if the library has none.
-  virtual bool LayerNorm(const float*, float*, size_t) { return false; }
+  // LayerNorm alone, of those that have one.
+  virtual void LayerNorm(const float*, float*, size_t) {
+    throw std::runtime_error("has no LayerNorm");
+  }
 };
 
 struct Variant {

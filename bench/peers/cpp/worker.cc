@@ -218,8 +218,8 @@ class Worker {
       peer.PreLn(data_->x(), data_->y(), rows_);
     } else if (order_ == "post") {
       peer.PostLn(data_->x(), data_->y(), rows_);
-    } else if (!peer.LayerNorm(data_->x(), data_->y(), rows_)) {
-      throw std::runtime_error("has no LayerNorm");
+    } else {
+      peer.LayerNorm(data_->x(), data_->y(), rows_);
     }
   }
 
