@@ -69,8 +69,7 @@ struct HiddenLists {
 HWY_INLINE HiddenLists HiddenListsOf(const BlockCall& call, float* slot,
                                      size_t rows, size_t columns) {
   const Supply supply = SupplyOf(*call.args->block);
-  const ReadTuning& read =
-      call.layer2.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
+  const ReadTuning& read = ReadTuningFor(call.layer2.cpu_reads_ahead);
   const size_t percent = rows == 1   ? read.active_percent_one_row[supply]
                          : rows <= 3 ? read.active_percent_few_rows[supply]
                                      : read.active_percent[supply];

@@ -53,8 +53,7 @@ struct Strip {
 
 // Whether the rows are few enough for a tile of their own.
 HWY_INLINE bool HaveFewRowsTile(const Matmul& m) {
-  const ReadTuning& read =
-      m.cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
+  const ReadTuning& read = ReadTuningFor(m.cpu_reads_ahead);
   const Supply supply = SupplyOf(m.k, m.n);
   const bool near_l3 = supply == kFar || supply == kJustBeyondL3;
   return m.rows <= (near_l3 ? read.few_rows_near_l3 : kTuning.few_rows);

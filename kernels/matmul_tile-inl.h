@@ -202,9 +202,9 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
 // kAhead: for few rows, where reading B is all that takes time, how many lines
 // ahead it is prefetched in its own panels, one line out of kEvery (where a
 // line holds several vectors, with the first one); or 0, one line a page where
-// they are far (see kPagesAhead). kNextWeights: for more rows,
-// what args.next says instead. kListed: the terms are those of a list, and
-// so are the prefetches. kHold: see HoldVector.
+// they are far (see kPagesAhead). kNextWeights: for more rows, what args.next
+// says instead. kListed: the terms are those of a list, and so are the
+// prefetches. kHold: see HoldVector.
 constexpr size_t kNextWeights = ~size_t{0};
 constexpr size_t kListed = kNextWeights - 1;
 template <size_t kVectors, size_t kRows, size_t kAhead, size_t kEvery = 1,

@@ -29,6 +29,10 @@ constexpr Tuning kTuning = kTuningSse;
 constexpr Tuning kTuning = kTuning32Registers;
 #endif
 
+HWY_INLINE const ReadTuning& ReadTuningFor(bool cpu_reads_ahead) {
+  return cpu_reads_ahead ? kTuning.reads_ahead : kTuning.read;
+}
+
 // Vectors of a matmul tile. Where the vector length is known only at run time a
 // tile must still fit in one panel, so its vectors are capped.
 #if HWY_HAVE_SCALABLE
