@@ -6,6 +6,7 @@
 #define FFNORM_KERNELS_LAYER_NORM_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 #include <stddef.h>
 #include <string.h>
@@ -235,7 +236,7 @@ struct RowNorm {
 // a load that follows a store, addresses a multiple of 4 KiB apart look the
 // same. (Zen 4, AVX3: d_model 1024 .91 of the time, 4096 .80 to .92. Four rows,
 // which are shorter, take 1.00 to 1.04.)
-template <size_t kRows, class GetDeviation>
+template <size_t kRows, bool kStream, class GetDeviation>
 HWY_INLINE void NormalizeVectors(const GetDeviation& deviation,
                                  const float* rstd, const float* scale,
                                  const float* offset, float* const* to,
@@ -245,7 +246,7 @@ HWY_INLINE void NormalizeVectors(const GetDeviation& deviation,
   const LaneVec offset_v = hn::LoadU(d, offset + i);
   const auto store = [&](LaneVec e, size_t r) HWY_ATTR {
     const LaneVec v = hn::Mul(e, hn::Set(d, rstd[r]));
-    hn::StoreU(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
+    StoreRow<kStream>(hn::Add(hn::Mul(v, scale_v), offset_v), d, to[r] + i);
   };
   if constexpr (kRows == 2) {
     const LaneVec e0 = deviation(0);
@@ -261,7 +262,10 @@ HWY_INLINE void NormalizeVectors(const GetDeviation& deviation,
 // `kept` elements of a row out has the deviations e, of the others x has what
 // they are made of. out may be x where none are kept. Rows together load scale
 // and offset once.
-template <size_t kRows>
+//
+// kStream: out is stored past the caches, and rows of x to come are prefetched:
+// what is loaded here is in L1, and memory would be idle.
+template <size_t kRows, bool kStream>
 HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
                               const float* x, size_t x_stride, size_t row,
                               size_t kept, const BlockedRows& out) {
@@ -279,6 +283,8 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
     const float* offset =
         params.offset == nullptr ? kNoOffset.values : params.offset + first;
     const float* from = x + first;
+    [[maybe_unused]] const float* ahead =
+        from + CeilDiv(kNormFloatsAhead, params.d_model) * x_stride;
     float* to[kRows];
     for (size_t r = 0; r < kRows; ++r) to[r] = out.At(row + r, first);
     size_t i = 0;
@@ -286,13 +292,15 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
       const auto kept_deviation = [&](size_t r) HWY_ATTR {
         return hn::LoadU(d, to[r] + i);
       };
-      NormalizeVectors<kRows>(kept_deviation, rstd, scale, offset, to, i);
+      NormalizeVectors<kRows, kStream>(kept_deviation, rstd, scale, offset, to,
+                                       i);
     }
     for (; i + N <= n; i += N) {
+      if (kStream && i % kAlignmentFloats == 0) PrefetchL2(ahead + i);
       const auto deviation = [&](size_t r) HWY_ATTR {
         return norms[r].deviation(hn::LoadU(d, from + r * x_stride + i));
       };
-      NormalizeVectors<kRows>(deviation, rstd, scale, offset, to, i);
+      NormalizeVectors<kRows, kStream>(deviation, rstd, scale, offset, to, i);
     }
     for (; i < n; ++i) {
       for (size_t r = 0; r < kRows; ++r) {
@@ -307,15 +315,15 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
 
 // kRows rows. They go through each pass in turn: the tree and the division that
 // end one row's pass take some 50 cycles, in which other rows' passes are under
-// way.
-template <size_t kRows>
+// way. kStream: see NormalizeRows.
+template <size_t kRows, bool kStream = false>
 HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
                                   size_t x_stride, size_t row,
                                   const BlockedRows& out) {
   const size_t n = params.d_model;
   const float count = static_cast<float>(n);
   // (A row that would overwrite x may yet need it, for binary64.)
-  const bool keeps = n <= kKeptDeviations && x != out.At(row, 0);
+  const bool keeps = !kStream && n <= kKeptDeviations && x != out.At(row, 0);
   RowNorm norms[kRows];
   bool fit = true;
   for (size_t r = 0; r < kRows; ++r) {
@@ -335,13 +343,14 @@ HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
   }
   const size_t kept = keeps ? n - n % kLanes : 0;
   if (HWY_LIKELY(fit)) {
-    NormalizeRows<kRows>(params, norms, x, x_stride, row, kept, out);
+    NormalizeRows<kRows, kStream>(params, norms, x, x_stride, row, kept, out);
     return;
   }
   for (size_t r = 0; r < kRows; ++r) {
     const float* x_r = x + r * x_stride;
     if (InBinary32Range(norms[r].variance_plus_epsilon)) {
-      NormalizeRows<1>(params, norms + r, x_r, x_stride, row + r, kept, out);
+      NormalizeRows<1, kStream>(params, norms + r, x_r, x_stride, row + r, kept,
+                                out);
     } else {
       LayerNormRowBinary64(
           x_r, n, params.epsilon, params.scale, params.offset,
@@ -375,8 +384,19 @@ HWY_INLINE void LayerNormRows(const NormParams& params, const float* x,
 }
 
 void LayerNorm(const LayerNormArgs& args) {
-  LayerNormRows({args.d_model, args.epsilon, args.scale, args.offset}, args.x,
-                args.x_stride, args.rows, RowMajor(args.y, args.y_stride));
+  const NormParams params = {args.d_model, args.epsilon, args.scale,
+                             args.offset};
+  const BlockedRows out = RowMajor(args.y, args.y_stride);
+  // In place, the lines of y are in the caches already.
+  if (args.d_model < kStreamedNormRow || args.x == args.y ||
+      !StreamsRows(args.rows, args.d_model, args.y, args.y_stride)) {
+    return LayerNormRows(params, args.x, args.x_stride, args.rows, out);
+  }
+  for (size_t row = 0; row < args.rows; ++row) {
+    LayerNormTogether<1, true>(params, args.x + row * args.x_stride,
+                               args.x_stride, row, out);
+  }
+  hwy::FlushStream();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <hwy/highway.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "kernels/shape.h"
 #include "kernels/tuning.h"
@@ -56,6 +57,32 @@ HWY_INLINE void PrefetchL1(const float* p) { __builtin_prefetch(p, 0, 3); }
 
 // For weights: two panels do not fit in L1.
 HWY_INLINE void PrefetchL2(const float* p) { __builtin_prefetch(p, 0, 2); }
+
+// Whether rows of a result are better stored past the caches (kStreamedFloats).
+// That takes whole lines, and whoever does it calls hwy::FlushStream() at the
+// end.
+HWY_INLINE bool StreamsRows([[maybe_unused]] size_t rows,
+                            [[maybe_unused]] size_t width,
+                            [[maybe_unused]] const float* y,
+                            [[maybe_unused]] size_t y_stride) {
+#if HWY_ARCH_X86
+  const bool whole_lines = reinterpret_cast<uintptr_t>(y) % kAlignment == 0 &&
+                           y_stride % kAlignmentFloats == 0 &&
+                           width % kAlignmentFloats == 0;
+  return whole_lines && rows >= CeilDiv(kStreamedFloats, width);
+#else
+  return false;  // not measured
+#endif
+}
+
+template <bool kStream, class D>
+HWY_INLINE void StoreRow(hn::Vec<D> v, D d, float* y) {
+  if constexpr (kStream) {
+    hn::Stream(v, d, y);
+  } else {
+    hn::StoreU(v, d, y);
+  }
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

@@ -226,9 +226,22 @@ constexpr size_t kFourNormRows = 768;
 // and win 0 to 10% from 2048 on.
 constexpr size_t kOneNormRow = 384;
 constexpr size_t kTwoNormRowsFar = 1536;
-// Up to this d_model it keeps x - mean - correction in the output for its last
-// pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3) below, 1.00
-// to 1.08 at 4096, where L1 cannot hold two rows of both.
+// The stages alone store their rows past the caches from so many floats on,
+// which with those of x are more than most L3 hold: a store to a line that no
+// cache has reads it from memory first. Residual addition on Zen 4, 24 to 64
+// MiB, takes .59 to .69 of the time then. LayerNorm does so from this d_model
+// on, one row at a time, and in the last pass prefetches x so many floats
+// ahead, in whole rows: 1280 .62 to 1.00, 1536 .57 to .63 (AVX2 .79), 2048 .55
+// (.74), 4096 .65, 8192 .67 to .70. Without prefetches .75 to 1.04; with some
+// in each pass .62 to .73, all in the second .70 to .88. Narrower rows need
+// none, since the CPU reads ahead far enough: at 256 to 1024 they take .96 to
+// 1.5 so, without prefetches .77 to 1.3.
+constexpr size_t kStreamedFloats = size_t{6} << 20;
+constexpr size_t kStreamedNormRow = 1280;
+constexpr size_t kNormFloatsAhead = 2560;
+// Up to this d_model LayerNorm keeps x - mean - correction in the output for
+// its last pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3)
+// below, 1.00 to 1.08 at 4096, where L1 cannot hold two rows of both.
 constexpr size_t kKeptDeviations = 2048;
 
 // Up to so many rows a single task computes whole columns, hidden layer first;

@@ -1,10 +1,12 @@
 // LayerNorm: every target against the scalar reference, bit for bit, and
 // against float64 truth.
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <limits>
 #include <vector>
 
+#include "kernels/shape.h"
 #include "kernels/tuning.h"
 #include "tests/buffers.h"
 #include "tests/oracle.h"
@@ -182,6 +184,38 @@ TEST_CASE("layer_norm: rows that come from memory") {
   ForEachTarget([&](const ffnorm_target* target) {
     const std::vector<float> got = Run(target, row, x);
     CheckSameBits(kRows, kWidth, got.data(), kWidth, want.data(), kWidth);
+  });
+}
+
+// So many floats are stored past the caches where y has whole lines, and not
+// elsewhere or in place (kStreamedFloats). A row of 3e38 needs binary64.
+TEST_CASE("layer_norm: rows that are stored past the caches") {
+  constexpr size_t kWidth = kStreamedNormRow + kAlignmentFloats;
+  constexpr size_t kRows = CeilDiv(kStreamedFloats, kWidth);
+  constexpr size_t kDistinct = 37;
+  const Row row = {kWidth};
+  std::vector<float> some = Filled(kDistinct * kWidth, Mode::kGaussian, 8);
+  for (size_t i = 0; i < kWidth; ++i) some[5 * kWidth + i] *= 1e38f;
+  const std::vector<float> want = RunReference(row, some);
+  std::vector<float> x(kRows * kWidth);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = some[i % some.size()];
+  AlignedBuffer y((x.size() + 1) * sizeof(float));
+
+  ForEachTarget([&](const ffnorm_target* target) {
+    const auto check = [&](const float* from, float* to) {
+      REQUIRE(ffnorm_layer_norm(target, kWidth, row.epsilon, nullptr, nullptr,
+                                kRows, from, kWidth, to, kWidth) == FFNORM_OK);
+      for (size_t r = 0; r < kRows; r += kDistinct) {
+        CheckSameBits(std::min(kDistinct, kRows - r), kWidth, to + r * kWidth,
+                      kWidth, want.data(), kWidth);
+      }
+    };
+    y.Poison();
+    check(x.data(), y.floats());
+    y.Poison();
+    check(x.data(), y.floats() + 1);
+    std::copy(x.begin(), x.end(), y.floats());
+    check(y.floats(), y.floats());
   });
 }
 

@@ -1,7 +1,10 @@
 // The residual addition: every target against plain float addition.
+#include <algorithm>
 #include <limits>
 #include <vector>
 
+#include "kernels/shape.h"
+#include "kernels/tuning.h"
 #include "tests/buffers.h"
 #include "tests/random_data.h"
 #include "tests/test_util.h"
@@ -104,6 +107,32 @@ TEST_CASE("residual_add: y may be x, v or both") {
       CheckSameBits(y, Sum(x, x));
     });
   }
+}
+
+// So many floats are stored past the caches where y has whole lines
+// (kStreamedFloats).
+TEST_CASE("residual_add: rows that are stored past the caches") {
+  constexpr size_t kWidth = 336;
+  constexpr size_t kRows = CeilDiv(kStreamedFloats, kWidth);
+  const std::vector<float> x = Filled(kRows * kWidth, Mode::kGaussian, 1);
+  const std::vector<float> v = Filled(kRows * kWidth, Mode::kGaussian, 2);
+  const std::vector<float> want = Sum(x, v);
+  AlignedBuffer y((x.size() + 1) * sizeof(float));
+  ForEachTarget([&](const ffnorm_target* target) {
+    for (const size_t misaligned : {0, 1}) {
+      CAPTURE(misaligned);
+      y.Poison();
+      float* to = y.floats() + misaligned;
+      REQUIRE(ffnorm_residual_add(target, kWidth, kRows, x.data(), kWidth,
+                                  v.data(), kWidth, to, kWidth) == FFNORM_OK);
+      CheckSameBits(kRows, kWidth, to, kWidth, want.data(), kWidth);
+    }
+    std::copy(v.begin(), v.end(), y.floats());
+    REQUIRE(ffnorm_residual_add(target, kWidth, kRows, x.data(), kWidth,
+                                y.floats(), kWidth, y.floats(),
+                                kWidth) == FFNORM_OK);
+    CheckSameBits(kRows, kWidth, y.floats(), kWidth, want.data(), kWidth);
+  });
 }
 
 TEST_CASE("residual_add: strides, and nothing outside the arrays") {
