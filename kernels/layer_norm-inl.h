@@ -263,14 +263,16 @@ HWY_INLINE void NormalizeVectors(const GetDeviation& deviation,
 // they are made of. out may be x where none are kept. Rows together load scale
 // and offset once.
 //
-// kStream: out is stored past the caches, and rows of x to come are prefetched:
-// what is loaded here is in L1, and memory would be idle.
+// kStream: out is stored past the caches. What is loaded here is in L1, so that
+// memory would be idle but for the rows of x to come.
 template <size_t kRows, bool kStream>
 HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
                               const float* x, size_t x_stride, size_t row,
                               size_t kept, const BlockedRows& out) {
   const LaneTag d;
   const size_t N = hn::Lanes(d);
+  const bool prefetches =
+      kStream && kRows == 1 && params.d_model >= kPrefetchedNormRow;
   float rstd[kRows];
   for (size_t r = 0; r < kRows; ++r) {
     rstd[r] = 1.0f / SqrtRef(norms[r].variance_plus_epsilon);
@@ -283,7 +285,7 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
     const float* offset =
         params.offset == nullptr ? kNoOffset.values : params.offset + first;
     const float* from = x + first;
-    [[maybe_unused]] const float* ahead =
+    const float* ahead =
         from + CeilDiv(kNormFloatsAhead, params.d_model) * x_stride;
     float* to[kRows];
     for (size_t r = 0; r < kRows; ++r) to[r] = out.At(row + r, first);
@@ -296,7 +298,7 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
                                        i);
     }
     for (; i + N <= n; i += N) {
-      if (kStream && i % kAlignmentFloats == 0) PrefetchL2(ahead + i);
+      if (prefetches && i % kAlignmentFloats == 0) PrefetchL2(ahead + i);
       const auto deviation = [&](size_t r) HWY_ATTR {
         return norms[r].deviation(hn::LoadU(d, from + r * x_stride + i));
       };
@@ -316,7 +318,7 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
 // kRows rows. They go through each pass in turn: the tree and the division that
 // end one row's pass take some 50 cycles, in which other rows' passes are under
 // way. kStream: see NormalizeRows.
-template <size_t kRows, bool kStream = false>
+template <size_t kRows, bool kStream>
 HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
                                   size_t x_stride, size_t row,
                                   const BlockedRows& out) {
@@ -360,26 +362,36 @@ HWY_INLINE void LayerNormTogether(const NormParams& params, const float* x,
 }
 
 // How many rows take each pass in turn (see kFourNormRows).
+template <bool kStream>
 HWY_INLINE size_t NormRowsTogether(size_t d_model, size_t rows) {
+  if constexpr (kStream) {
+    return d_model < kTwoStreamedNormRows  ? 4
+           : d_model < kOneStreamedNormRow ? 2
+                                           : 1;
+  }
   const bool far = rows * d_model >= kFarMatrixFloats;
   if (far && d_model >= kOneNormRow && d_model < kTwoNormRowsFar) return 1;
   return d_model <= kFourNormRows ? 4 : 2;
 }
 
-// out = LN(x) on rows; out may be x.
+// out = LN(x) on rows; out may be x. kStream: see NormalizeRows.
+template <bool kStream = false>
 HWY_INLINE void LayerNormRows(const NormParams& params, const float* x,
                               size_t x_stride, size_t rows,
                               const BlockedRows& out) {
-  const size_t together = NormRowsTogether(params.d_model, rows);
+  const size_t together = NormRowsTogether<kStream>(params.d_model, rows);
   size_t row = 0;
   for (; together == 4 && rows - row >= 4; row += 4) {
-    LayerNormTogether<4>(params, x + row * x_stride, x_stride, row, out);
+    LayerNormTogether<4, kStream>(params, x + row * x_stride, x_stride, row,
+                                  out);
   }
   for (; together >= 2 && rows - row >= 2; row += 2) {
-    LayerNormTogether<2>(params, x + row * x_stride, x_stride, row, out);
+    LayerNormTogether<2, kStream>(params, x + row * x_stride, x_stride, row,
+                                  out);
   }
   for (; row < rows; ++row) {
-    LayerNormTogether<1>(params, x + row * x_stride, x_stride, row, out);
+    LayerNormTogether<1, kStream>(params, x + row * x_stride, x_stride, row,
+                                  out);
   }
 }
 
@@ -392,10 +404,7 @@ void LayerNorm(const LayerNormArgs& args) {
       !StreamsRows(args.rows, args.d_model, args.y, args.y_stride)) {
     return LayerNormRows(params, args.x, args.x_stride, args.rows, out);
   }
-  for (size_t row = 0; row < args.rows; ++row) {
-    LayerNormTogether<1, true>(params, args.x + row * args.x_stride,
-                               args.x_stride, row, out);
-  }
+  LayerNormRows<true>(params, args.x, args.x_stride, args.rows, out);
   hwy::FlushStream();
 }
 

@@ -229,15 +229,22 @@ constexpr size_t kTwoNormRowsFar = 1536;
 // The stages alone store their rows past the caches from so many floats on,
 // which with those of x are more than most L3 hold: a store to a line that no
 // cache has reads it from memory first. Residual addition on Zen 4, 24 to 64
-// MiB, takes .59 to .69 of the time then. LayerNorm does so from this d_model
-// on, one row at a time, and in the last pass prefetches x so many floats
-// ahead, in whole rows: 1280 .62 to 1.00, 1536 .57 to .63 (AVX2 .79), 2048 .55
-// (.74), 4096 .65, 8192 .67 to .70. Without prefetches .75 to 1.04; with some
-// in each pass .62 to .73, all in the second .70 to .88. Narrower rows need
-// none, since the CPU reads ahead far enough: at 256 to 1024 they take .96 to
-// 1.5 so, without prefetches .77 to 1.3.
+// MiB, takes .59 to .69 of the time then.
 constexpr size_t kStreamedFloats = size_t{6} << 20;
-constexpr size_t kStreamedNormRow = 1280;
+// LayerNorm does so from this d_model on: below 384 four rows together, then
+// two, from 640 on one by one. Zen 4, 24 to 128 MiB, time of the above: 128
+// 1.04 to 1.20; 256 .86 to .93 (AVX2 .97); 384 .76 to .81 (two; AVX2 .85 to
+// .92); 512 .92 to 1.05 (two; four 1.2 to 1.3, one 1.00 to 1.20); 640 .84 to
+// 1.07; 768 and 1024 .85 to .99.
+constexpr size_t kStreamedNormRow = 256;
+constexpr size_t kTwoStreamedNormRows = 384;
+constexpr size_t kOneStreamedNormRow = 640;
+// And from this one on the last pass prefetches x so many floats ahead, in
+// whole rows: 1280 .62 to 1.00, 1536 .57 to .63 (AVX2 .79), 2048 .55 (.74),
+// 4096 .65, 8192 .67 to .70; without prefetches .75 to 1.04, with some in each
+// pass .62 to .73, all in the second .70 to .88. With prefetches 256 to 1024
+// take .96 to 1.5: the CPU reads far enough ahead by itself.
+constexpr size_t kPrefetchedNormRow = 1280;
 constexpr size_t kNormFloatsAhead = 2560;
 // Up to this d_model LayerNorm keeps x - mean - correction in the output for
 // its last pass: .87 to .90 of the time at 2048, .92 (AVX2) to 1.00 (AVX3)

@@ -190,33 +190,39 @@ TEST_CASE("layer_norm: rows that come from memory") {
 // So many floats are stored past the caches where y has whole lines, and not
 // elsewhere or in place (kStreamedFloats). A row of 3e38 needs binary64.
 TEST_CASE("layer_norm: rows that are stored past the caches") {
-  constexpr size_t kWidth = kStreamedNormRow + kAlignmentFloats;
-  constexpr size_t kRows = CeilDiv(kStreamedFloats, kWidth);
   constexpr size_t kDistinct = 37;
-  const Row row = {kWidth};
-  std::vector<float> some = Filled(kDistinct * kWidth, Mode::kGaussian, 8);
-  for (size_t i = 0; i < kWidth; ++i) some[5 * kWidth + i] *= 1e38f;
-  const std::vector<float> want = RunReference(row, some);
-  std::vector<float> x(kRows * kWidth);
-  for (size_t i = 0; i < x.size(); ++i) x[i] = some[i % some.size()];
-  AlignedBuffer y((x.size() + 1) * sizeof(float));
+  constexpr size_t kMostFloats = kStreamedFloats + 3 * kPrefetchedNormRow;
+  std::vector<float> x(kMostFloats);
+  AlignedBuffer y((kMostFloats + 1) * sizeof(float));
+  // Four rows together, two, one, and one with prefetches.
+  for (const size_t width : {kStreamedNormRow, kTwoStreamedNormRows,
+                             kOneStreamedNormRow, kPrefetchedNormRow + 16}) {
+    CAPTURE(width);
+    const size_t rows = CeilDiv(kStreamedFloats, width) + 1;
+    REQUIRE(rows * width <= kMostFloats);
+    const Row row = {width};
+    std::vector<float> some = Filled(kDistinct * width, Mode::kGaussian, 8);
+    for (size_t i = 0; i < width; ++i) some[5 * width + i] *= 1e38f;
+    const std::vector<float> want = RunReference(row, some);
+    for (size_t i = 0; i < rows * width; ++i) x[i] = some[i % some.size()];
 
-  ForEachTarget([&](const ffnorm_target* target) {
-    const auto check = [&](const float* from, float* to) {
-      REQUIRE(ffnorm_layer_norm(target, kWidth, row.epsilon, nullptr, nullptr,
-                                kRows, from, kWidth, to, kWidth) == FFNORM_OK);
-      for (size_t r = 0; r < kRows; r += kDistinct) {
-        CheckSameBits(std::min(kDistinct, kRows - r), kWidth, to + r * kWidth,
-                      kWidth, want.data(), kWidth);
-      }
-    };
-    y.Poison();
-    check(x.data(), y.floats());
-    y.Poison();
-    check(x.data(), y.floats() + 1);
-    std::copy(x.begin(), x.end(), y.floats());
-    check(y.floats(), y.floats());
-  });
+    ForEachTarget([&](const ffnorm_target* target) {
+      const auto check = [&](const float* from, float* to) {
+        REQUIRE(ffnorm_layer_norm(target, width, row.epsilon, nullptr, nullptr,
+                                  rows, from, width, to, width) == FFNORM_OK);
+        for (size_t r = 0; r < rows; r += kDistinct) {
+          CheckSameBits(std::min(kDistinct, rows - r), width, to + r * width,
+                        width, want.data(), width);
+        }
+      };
+      y.Poison();
+      check(x.data(), y.floats());
+      y.Poison();
+      check(x.data(), y.floats() + 1);
+      std::copy_n(x.begin(), rows * width, y.floats());
+      check(y.floats(), y.floats());
+    });
+  }
 }
 
 TEST_CASE("layer_norm: strides and in place") {

@@ -275,7 +275,9 @@ ffnorm_status ffnorm_forward(const ffnorm_block* block, ffnorm_order order,
 
 /** y = LN(x), row by row. x and y are (rows, d_model), y == x with the same
  * stride allowed; scale and offset (d_model) or NULL, apart from y. target
- * NULL: the default. To share rows among threads, call it on parts. */
+ * NULL: the default. To share rows among threads, call it on parts. From 24
+ * MiB on y is written past the caches, which takes whole lines: y aligned to 64
+ * bytes, d_model and y_stride multiples of 16. */
 ffnorm_status ffnorm_layer_norm(const ffnorm_target* target, size_t d_model,
                                 float epsilon, const float* scale,
                                 const float* offset, size_t rows,
@@ -300,7 +302,7 @@ ffnorm_status ffnorm_dense(const ffnorm_block* block, ffnorm_layer layer,
                            size_t y_stride, const ffnorm_exec* exec);
 
 /** y = x + v, (rows, d_model) each. y may be x or v (same stride). target NULL:
- * the default. */
+ * the default. Written past the caches as by ffnorm_layer_norm. */
 ffnorm_status ffnorm_residual_add(const ffnorm_target* target, size_t d_model,
                                   size_t rows, const float* x, size_t x_stride,
                                   const float* v, size_t v_stride, float* y,
