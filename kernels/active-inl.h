@@ -163,6 +163,7 @@ struct ActiveRows {
   uint8_t* data;
   size_t rows;
   size_t columns;  // hidden ones
+  size_t percent;  // the most active ones with which the lists pay
   // Where the sums of a block of K are kept from one share to the next: those
   // of each group of panels together, or of all groups in the same place.
   float* sums;
@@ -216,14 +217,14 @@ HWY_INLINE void ListShareOfRows(const ActiveRows& active,
   }
 }
 
-// Whether no more than so many percent are active, over all rows.
-HWY_INLINE bool AreSparse(const ActiveRows& active, size_t percent) {
+// Whether the lists pay, over all rows.
+HWY_INLINE bool AreSparse(const ActiveRows& active) {
   size_t count = 0;
   for (size_t share = 0; share < active.Shares(); ++share) {
     const uint8_t* counts = active.Counts(share);
     for (size_t r = 0; r < active.rows; ++r) count += counts[r];
   }
-  return count * 100 <= active.rows * active.columns * percent;
+  return count * 100 <= active.rows * active.columns * active.percent;
 }
 
 }  // namespace

@@ -73,12 +73,15 @@ HWY_INLINE HiddenLists HiddenListsOf(const BlockCall& call, float* slot,
   const size_t percent = rows == 1   ? read.active_percent_one_row[supply]
                          : rows <= 3 ? read.active_percent_few_rows[supply]
                                      : read.active_percent[supply];
+  const size_t row_percent =
+      kTuning.row_list_percent[HWY_MIN(rows, kMaxFewRows + 1) - 1];
   float* lists = slot + call.slot.active;
   float* sums = slot + call.slot.sums;
-  return {rows > kTuning.tile_list_rows[supply],
-          {TileListsOf(columns), reinterpret_cast<uint32_t*>(lists), rows,
-           columns, percent},
-          {reinterpret_cast<uint8_t*>(lists), rows, columns, sums, 0}};
+  return {
+      rows > kTuning.tile_list_rows[supply],
+      {TileListsOf(columns), reinterpret_cast<uint32_t*>(lists), rows, columns,
+       percent},
+      {reinterpret_cast<uint8_t*>(lists), rows, columns, row_percent, sums, 0}};
 }
 
 // Lists one share of hidden columns.
@@ -98,8 +101,7 @@ HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
                          Matmul* matmul2) {
   if (!call.may_skip) return;
   if (lists.by_rows) {
-    const bool sparse = AreSparse(lists.of_rows, kTuning.row_list_percent);
-    matmul2->active_rows = sparse ? &lists.of_rows : nullptr;
+    matmul2->active_rows = AreSparse(lists.of_rows) ? &lists.of_rows : nullptr;
   } else {
     // Rows of a panel of W2, and its bias, from one strip to the next.
     JoinTiles(lists.of_tiles, PanelsOfTile(*matmul2) * (call.d_ff + 1));

@@ -52,10 +52,10 @@ struct Tuning {
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
-  // Rows have lists of their own where no more than so many percent of their
-  // units are active, and pass over so many vectors side by side, so many rows
-  // in turn (one by one where the CPU reads ahead).
-  size_t row_list_percent;
+  // 1, 2, 3, 4 or more rows have lists of their own where no more than so many
+  // percent of their units are active, and pass over so many vectors side by
+  // side, so many rows in turn (one by one where the CPU reads ahead).
+  size_t row_list_percent[kMaxFewRows + 1];
   size_t row_list_vectors;
   size_t row_list_rows;
   // But up to so many rows have the lists of tiles.
@@ -106,18 +106,21 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // .92, 44% 1.00 to 1.15, 56% 1.05 to 1.2. Row lists there, (512,2048), time
 // relative to all of the above: half of the units active .97 at 2 rows, .94 at
 // 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3%
-// .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. For one row a
-// tile over more panels takes .95 to .98 of the time. From memory, 50%:
-// (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows
-// 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88;
-// (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows
-// take turns, but not on CPUs that read ahead, for those that start two
-// multiply-adds a cycle, of which four accumulators use half: llvm-mca gives
-// Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn. Zen 4
-// starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to
-// 32 rows.
+// .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. Fewer rows have
+// tiles of their own, with which lists compete: (128,512) to (512,2048), 2 and
+// 3 rows 62% 1.04 to 1.09, 56% 1.01 to 1.06, 50% .97 to 1.02; 4 rows 62% 1.02
+// to 1.04, 56% .98 to 1.01, 50% .94 to .96. For one row a tile over more panels
+// takes .95 to .98 of the time. From memory, 50%: (1024,4096) 5 rows 1.13, 6
+// 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12 .98;
+// (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88; (2048,8192) 8 rows
+// 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows take turns, but not
+// on CPUs that read ahead, for those that start two multiply-adds a cycle, of
+// which four accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a
+// unit for rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0
+// to 1.5% by it, from memory 5 to 11% at 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 66, 4, 2, {1, 3, 7, 8},
+         {2, 14, 4, {8, 8, 8, 4}, 3, 112, {0, 50, 50, 57, 66}, 4, 2,
+          {1, 3, 7, 8},
           {4, {64, 64, 64, 64}, 1,
            {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 80, 80}},
           {3, {0, 0, 0, 16}, 2,
@@ -148,14 +151,16 @@ constexpr Tuning kTuningAvx3 =
 // 1.12; from memory 33% .82 to .91, 45 to 50% 1.04. Four to eight: 34% .82 to
 // .86, 44% 1.00 to 1.14, 56% 1.08 to 1.34. (Zen 3, before lists were prefetched
 // into L2: one row breaks even near 65%, from memory 42%.) Row lists, half of
-// the units active: .91 at 2 rows, 1.01 at 3, .91 at 4, .94 at 5, .90 at 8, .87
-// at 112; 64% active .99 at 8, .96 at 112; from memory (1024,4096) 5 rows 1.09,
-// 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8 rows .96, 9 .96, 12 .98;
-// (1536,6144) 8 rows 1.01, 9 .97, 12 1.01, 28 .90; (2048,8192) 8 rows 1.05, 9
-// 1.00, 12 .98. With 12 vectors (three panels, of 64 units at a time) a row ran
-// at .58 of the peak of multiply-adds instead of .64.
+// the units active: .98 to 1.02 at 2 and 3 rows (56% 1.00 to 1.06, 62% 1.06 to
+// 1.09), .92 at 4, .94 at 5, .90 at 8, .87 at 112; 62% active .98 to 1.00 at 4,
+// 64% .99 at 8, .96 at 112; from memory (1024,4096) 5 rows 1.09, 6 .97, 7 .89,
+// 8 .94, 12 .94, 16 .98; (1280,5120) 8 rows .96, 9 .96, 12 .98; (1536,6144) 8
+// rows 1.01, 9 .97, 12 1.01, 28 .90; (2048,8192) 8 rows 1.05, 9 1.00, 12 .98.
+// With 12 vectors (three panels, of 64 units at a time) a row ran at .58 of the
+// peak of multiply-adds instead of .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 2, 72,  64, 8, 1, {1, 3, 5, 8},
+         {2, 6,  3, {8, 4, 4, 0}, 2, 72,  {0, 50, 50, 64, 64}, 8, 1,
+          {1, 3, 5, 8},
           {3, {64, 64, 64, 0}, 1,
            {40, 40, 40, 40}, {40, 40, 40, 40}, {40, 40, 40, 40}},
           {3, {0, 0, 64, 0}, 2,
@@ -166,7 +171,8 @@ constexpr Tuning kTuningAvx2 =
 // A row by its list needs fewer copies than the tile: .93 of the time with 92%
 // active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 0, 48,  90, 8, 1, {1, 1, 3, 3},
+         {2, 6,  3, {8, 4, 4, 0}, 0, 48,  {0, 90, 90, 90, 90}, 8, 1,
+          {1, 1, 3, 3},
           {3, {64, 64, 64, 0}, 1,
            {50, 50, 50, 50}, {50, 50, 50, 50}, {50, 50, 50, 50}},
           {3, {64, 64, 64, 0}, 1,
@@ -175,7 +181,8 @@ constexpr Tuning kTuningSse =
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 0, 48,  40, 8, 1, {1, 1, 12, 12},
+         {4, 6,  3, {8, 4, 4, 0}, 0, 48,  {0, 40, 40, 40, 40}, 8, 1,
+          {1, 1, 12, 12},
           {3, {64, 64, 64, 0}, 1,
            {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 50, 50}},
           {3, {64, 64, 64, 0}, 1,

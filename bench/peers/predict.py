@@ -7,8 +7,8 @@ Reads the results of run.py and prints a Markdown table: for each point of ffnor
 the seconds that the model gives from the machine's peak and read bandwidth alone,
 the measured ones, and their quotient. The defaults are AVX3's row of
 kernels/tuning.h; AVX2 has --mr 6 --mc 72 --few 3 --listed 65 65 47 37 --few-listed
-65 65 38 38 --more-listed 38 38 38 42 --row-listed 64 --tile-list-rows 1 3 5 8
---row-rate .65.
+65 65 38 38 --more-listed 38 38 38 42 --row-listed 0 50 50 64 64
+--tile-list-rows 1 3 5 8 --row-rate .65.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def seconds(point, options):
         # What is on in any row of a tile, taken here as if units were independent.
         union = 1 - (1 - active) ** min(rows, options.mr)
         return matmul1 * (2 if 100 * union > listed else 1 + union)
-    if 100 * active > options.row_listed:
+    if 100 * active > options.row_listed[min(rows, 5) - 1]:
         return 2 * matmul1
     products = 2 * rows * cells * active
     return matmul1 + max(read, products / (peak * options.row_rate))
@@ -66,7 +66,8 @@ def main():
     parser.add_argument("--listed", default=[75, 70, 62, 40], **four)
     parser.add_argument("--few-listed", default=[70, 70, 65, 45], **four)
     parser.add_argument("--more-listed", default=[36, 36, 36, 36], **four)
-    parser.add_argument("--row-listed", type=float, default=66)
+    parser.add_argument("--row-listed", type=float, nargs=5,
+                        default=[0, 50, 50, 57, 66])
     parser.add_argument("--tile-list-rows", default=[1, 3, 7, 8], **four)
     parser.add_argument("--row-rate", type=float, default=0.70)
     args = parser.parse_args()
