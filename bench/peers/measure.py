@@ -13,6 +13,11 @@ MIN_ROUNDS = 3
 MAX_ROUNDS = 25
 # After MIN_ROUNDS, peers this much slower than the best one are timed no more.
 CONTENDER = 1.3
+# While the median round of one of those that are left is this much slower than
+# its best one, a point gets up to so many times its share of the time: in most
+# of its rounds the machine may have been doing something else.
+UNSETTLED = 1.15
+MOST_SHARES = 4
 
 
 class Contestant:
@@ -34,6 +39,10 @@ class Contestant:
     @property
     def seconds(self):
         return statistics.median(self.rounds)
+
+    @property
+    def settled(self):
+        return self.seconds <= UNSETTLED * min(self.rounds)
 
     def check(self, truth, order, rows, file):
         """Its accuracy; raises Failed if it is wrong or cannot do this."""
@@ -122,24 +131,28 @@ def contenders(contestants):
 
 
 def measure(fleet, data, truth, order, rows, seconds, file, report,
-            slot=SLOT_SECONDS):
-    """One point, for about `seconds` but MIN_ROUNDS at least."""
+            most_shares=MOST_SHARES):
+    """One point, for about `seconds` but MIN_ROUNDS at least, and longer while
+    it is unsettled."""
     start = time.monotonic()
     contestants = enter(fleet, truth, order, rows, file, report)
     roof = Roof(fleet.roof)
     racing = list(contestants)
     for number in range(MAX_ROUNDS):
-        if number >= MIN_ROUNDS and time.monotonic() - start > seconds:
-            break
+        spent = time.monotonic() - start
         if number == MIN_ROUNDS:
             racing = contenders(contestants)
+            seconds = max(seconds, spent)
+        if number >= MIN_ROUNDS and spent >= seconds:
+            if spent >= most_shares * seconds or all(c.settled for c in racing):
+                break
         roof.time(data.bytes_read(order, rows))
         if not racing:
             break
         turn = number % len(racing)
         for contestant in racing[turn:] + racing[:turn]:
             try:
-                contestant.time(slot)
+                contestant.time(SLOT_SECONDS)
             except Failed as why:
                 gone = contestant.worker
                 racing = [c for c in racing if c.worker is not gone]
