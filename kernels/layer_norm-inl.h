@@ -273,6 +273,9 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
   const size_t N = hn::Lanes(d);
   const bool prefetches =
       kStream && kRows == 1 && params.d_model >= kPrefetchedNormRow;
+  // (As a number: of a single row the stride may be any, and a pointer to the
+  // next one none.)
+  const size_t ahead = CeilDiv(kNormFloatsAhead, params.d_model) * x_stride;
   float rstd[kRows];
   for (size_t r = 0; r < kRows; ++r) {
     rstd[r] = 1.0f / SqrtRef(norms[r].variance_plus_epsilon);
@@ -285,8 +288,6 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
     const float* offset =
         params.offset == nullptr ? kNoOffset.values : params.offset + first;
     const float* from = x + first;
-    const float* ahead =
-        from + CeilDiv(kNormFloatsAhead, params.d_model) * x_stride;
     float* to[kRows];
     for (size_t r = 0; r < kRows; ++r) to[r] = out.At(row + r, first);
     size_t i = 0;
@@ -298,7 +299,9 @@ HWY_INLINE void NormalizeRows(const NormParams& params, const RowNorm* norms,
                                        i);
     }
     for (; i + N <= n; i += N) {
-      if (prefetches && i % kAlignmentFloats == 0) PrefetchL2(ahead + i);
+      if (prefetches && i % kAlignmentFloats == 0) {
+        PrefetchL2Ahead(from + i, ahead);
+      }
       const auto deviation = [&](size_t r) HWY_ATTR {
         return norms[r].deviation(hn::LoadU(d, from + r * x_stride + i));
       };

@@ -58,6 +58,12 @@ HWY_INLINE void PrefetchL1(const float* p) { __builtin_prefetch(p, 0, 3); }
 // For weights: two panels do not fit in L1.
 HWY_INLINE void PrefetchL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
+// The line so many floats behind p, which need not be in the same array.
+HWY_INLINE void PrefetchL2Ahead(const float* p, size_t floats) {
+  const uintptr_t at = reinterpret_cast<uintptr_t>(p) + floats * sizeof(float);
+  PrefetchL2(reinterpret_cast<const float*>(at));
+}
+
 // Whether rows of a result are better stored past the caches (kStreamedFloats).
 // That takes whole lines, and whoever does it calls hwy::FlushStream() at the
 // end.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -221,6 +222,28 @@ TEST_CASE("layer_norm: rows that are stored past the caches") {
       check(x.data(), y.floats() + 1);
       std::copy_n(x.begin(), rows * width, y.floats());
       check(y.floats(), y.floats());
+    });
+  }
+}
+
+// Nothing is computed from where a next row would be: sanitizers see that.
+TEST_CASE("layer_norm: one row may have any stride") {
+  for (const size_t width : {size_t{5}, kPrefetchedNormRow, kStreamedFloats}) {
+    CAPTURE(width);
+    const Row row = {width};
+    const std::vector<float> x = Filled(width, Mode::kGaussian, 9);
+    const std::vector<float> want = RunReference(row, x);
+    AlignedBuffer y(width * sizeof(float));
+    ForEachTarget([&](const ffnorm_target* target) {
+      for (const size_t stride :
+           {SIZE_MAX, SIZE_MAX / 8, SIZE_MAX / kAlignmentFloats * 8}) {
+        CAPTURE(stride);
+        y.Poison();
+        REQUIRE(ffnorm_layer_norm(target, width, row.epsilon, nullptr, nullptr,
+                                  1, x.data(), stride, y.floats(),
+                                  stride / 16 * 16) == FFNORM_OK);
+        CheckSameBits(1, width, y.floats(), width, want.data(), width);
+      }
     });
   }
 }
