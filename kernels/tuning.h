@@ -104,20 +104,20 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // 1.26 with half of the units on; (1024,4096) 60 to 64% .96; (1536,6144) 33%
 // .85, 45% .96, 50% 1.00, 64% 1.03. Four to eight: 30% .82 to .95, 34% .83 to
 // .92, 44% 1.00 to 1.15, 56% 1.05 to 1.2. Row lists there, (512,2048), time
-// relative to all of the above: half of the units active .97 at 2 rows, .94 at
-// 3, .92 at 5, .91 at 8, .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3%
-// .87. 64% active 1.01 at 8 rows, .95 at 112, 68% 1.03 and .97. Fewer rows have
-// tiles of their own, with which lists compete: (128,512) to (512,2048), 2 and
-// 3 rows 62% 1.04 to 1.09, 56% 1.01 to 1.06, 50% .97 to 1.02; 4 rows 62% 1.02
-// to 1.04, 56% .98 to 1.01, 50% .94 to .96. For one row a tile over more panels
-// takes .95 to .98 of the time. From memory, 50%: (1024,4096) 5 rows 1.13, 6
-// 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12 .98;
-// (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88; (2048,8192) 8 rows
-// 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows take turns, but not
-// on CPUs that read ahead, for those that start two multiply-adds a cycle, of
-// which four accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a
-// unit for rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0
-// to 1.5% by it, from memory 5 to 11% at 14 to 32 rows.
+// relative to all of the above: half of the units active .92 at 5, .91 at 8,
+// .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at
+// 8 rows, .95 at 112, 68% 1.03 and .97. Fewer rows have tiles of their own,
+// with which lists compete: (128,512) to (512,2048), 2 and 3 rows 62% 1.04 to
+// 1.09, 56% 1.01 to 1.06, 50% .97 to 1.02; 4 rows 62% 1.02 to 1.04, 56% .98 to
+// 1.01, 50% .94 to .96. For one row a tile over more panels takes .95 to .98 of
+// the time. From memory, 50%: (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95,
+// 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9
+// .95, 12 1.00, 28 .77 to .88; (2048,8192) 8 rows 1.13, 9 .98, 10 .94;
+// (4096,16384) 7 to 12 1.00. Two rows take turns, but not on CPUs that read
+// ahead, for those that start two multiply-adds a cycle, of which four
+// accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a unit for
+// rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0 to 1.5% by
+// it, from memory 5 to 11% at 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
          {2, 14, 4, {8, 8, 8, 4}, 3, 112, {0, 50, 50, 57, 66}, 4, 2,
           {1, 3, 7, 8},
@@ -291,8 +291,8 @@ constexpr size_t kSmallMatrixFloats = size_t{128} << 10;
 // With one of two cores taken away, 128 rows of (1024,4096) take .83 of the
 // time of one block each; with both free 1.00 to 1.01 (Zen 4). Four blocks at
 // 256 rows take 1.00 to 1.04 with a core taken away, and 1.03 to 1.06 with both
-// free: what costs is the wait for the task that lost its core, 4 ms at a time,
-// so that calls of up to twice that gain at most 5% however they are cut.
+// free: what costs is the wait for the task that lost its core, 4 ms at a time.
+// Simulated, calls of up to twice that gain at most 5% however they are cut.
 constexpr size_t kBlocksPerTask = 2;
 constexpr size_t kSpareBlockRows = 24;
 

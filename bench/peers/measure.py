@@ -143,9 +143,10 @@ def measure(fleet, data, truth, order, rows, seconds, file, report,
         if number == MIN_ROUNDS:
             racing = contenders(contestants)
             seconds = max(seconds, spent)
-        if number >= MIN_ROUNDS and spent >= seconds:
-            if spent >= most_shares * seconds or all(c.settled for c in racing):
-                break
+        if number >= MIN_ROUNDS and (
+                spent >= most_shares * seconds or
+                spent >= seconds and all(c.settled for c in racing)):
+            break
         roof.time(data.bytes_read(order, rows))
         if not racing:
             break

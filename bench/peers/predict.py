@@ -50,7 +50,8 @@ def seconds(point, options):
         # What is on in any row of a tile, taken here as if units were independent.
         union = 1 - (1 - active) ** min(rows, options.mr)
         return matmul1 * (2 if 100 * union > listed else 1 + union)
-    if 100 * active > options.row_listed[min(rows, 5) - 1]:
+    few_or_more = min(rows, len(options.row_listed)) - 1
+    if 100 * active > options.row_listed[few_or_more]:
         return 2 * matmul1
     products = 2 * rows * cells * active
     return matmul1 + max(read, products / (peak * options.row_rate))
