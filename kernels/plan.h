@@ -44,6 +44,14 @@ inline bool CpuReadsAhead(const ffnorm_block& block) {
   return (block.cpu & kCpuReadsAhead) != 0;
 }
 
+// From how many rows each on several tasks share rows.
+inline size_t RowsPerTask(const ffnorm_block& block) {
+  if (SupplyOf(block) != kNear || !CpuReadsAhead(block)) return kRowsPerTaskFar;
+  return block.d_model * block.d_ff <= kFewMatrixFloats
+             ? kRowsPerTask
+             : block.target->task_rows;
+}
+
 // Up to how many rows tasks share columns, if they share rows from so many for
 // each on.
 inline size_t ColumnRows(size_t tasks, size_t per_task) {
@@ -58,8 +66,7 @@ inline size_t ColumnRows(size_t tasks, size_t per_task) {
 inline bool SharesColumns(const ffnorm_block& block, size_t rows,
                           size_t tasks) {
   if (tasks > 1 && rows >= tasks && IsSmall(block)) return false;
-  const bool reads_fast = SupplyOf(block) == kNear && CpuReadsAhead(block);
-  return rows <= ColumnRows(tasks, reads_fast ? kRowsPerTask : kRowsPerTaskFar);
+  return rows <= ColumnRows(tasks, RowsPerTask(block));
 }
 
 // Rows cut into blocks that each stay in L2 (kernels of a block pass all of the

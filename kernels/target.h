@@ -68,6 +68,7 @@ struct ffnorm_target {
   uint32_t cpu_level;
   size_t tile_rows;   // rows of the largest register tile (MR)
   size_t block_rows;  // rows that stay in L2 together (MC)
+  size_t task_rows;   // for each task at least, or tasks share columns
   size_t (*vector_bytes)();
   void (*layer_norm)(const ffnorm::LayerNormArgs&);
   void (*residual_add)(const ffnorm::ResidualAddArgs&);

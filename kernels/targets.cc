@@ -41,12 +41,16 @@ constexpr CpuLevel kCpuLevel = HWY_TARGET == HWY_AVX3    ? kCpuAvx3
                                : HWY_TARGET == HWY_SSSE3 ? kCpuSsse3
                                                          : kCpuBaseline;
 
+static_assert(kTuning.task_rows <= kRowsPerTaskFar,
+              "a workspace has room for columns of so many rows");
+
 constexpr ffnorm_target kTarget = {
     &HWY_STR(HWY_NAMESPACE)[2],  // without "N_"
     HWY_NATIVE_FMA ? FFNORM_FUSED : FFNORM_UNFUSED,
     kCpuLevel,
     kTuning.tile_rows,
     kTuning.block_rows,
+    kTuning.task_rows,
     &VectorBytes,
     &LayerNorm,
     &ResidualAdd,

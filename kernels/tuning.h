@@ -52,6 +52,9 @@ struct Tuning {
   // Rows (MC) that one task takes through both matmuls while their panels stay
   // in L2.
   size_t block_rows;
+  // Several tasks share rows where each gets so many (kRowsPerTask), if weights
+  // are near, but beyond kFewMatrixFloats.
+  size_t task_rows;
   // 1, 2, 3, 4 or more rows have lists of their own where no more than so many
   // percent of their units are active, and pass over so many vectors side by
   // side, so many rows in turn (one by one where the CPU reads ahead).
@@ -73,7 +76,7 @@ constexpr size_t kJustBeyondL3MatrixFloats = size_t{4} << 20;
 constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 
 // clang-format off
-//        tile   few rows, vectors for 1-4, held, MC, row lists
+//        tile   few rows, vectors for 1-4, held, MC, rows a task, row lists
 //        {few rows near L3, lines ahead for 1-4, one out of,
 //         active in one row, few, more: near, far, just and well beyond L3}
 
@@ -119,7 +122,7 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0 to 1.5% by
 // it, from memory 5 to 11% at 14 to 32 rows.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 3, 112, {0, 50, 50, 57, 66}, 4, 2,
+         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 4, {0, 50, 50, 57, 66}, 4, 2,
           {1, 3, 7, 8},
           {4, {64, 64, 64, 64}, 1,
            {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 80, 80}},
@@ -159,7 +162,7 @@ constexpr Tuning kTuningAvx3 =
 // With 12 vectors (three panels, of 64 units at a time) a row ran at .58 of the
 // peak of multiply-adds instead of .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 2, 72,  {0, 50, 50, 64, 64}, 8, 1,
+         {2, 6,  3, {8, 4, 4, 0}, 2, 72, 5, {0, 50, 50, 64, 64}, 8, 1,
           {1, 3, 5, 8},
           {3, {64, 64, 64, 0}, 1,
            {40, 40, 40, 40}, {40, 40, 40, 40}, {40, 40, 40, 40}},
@@ -171,7 +174,7 @@ constexpr Tuning kTuningAvx2 =
 // A row by its list needs fewer copies than the tile: .93 of the time with 92%
 // active, .75 with half (8 rows, Zen 4).
 constexpr Tuning kTuningSse =
-         {2, 6,  3, {8, 4, 4, 0}, 0, 48,  {0, 90, 90, 90, 90}, 8, 1,
+         {2, 6,  3, {8, 4, 4, 0}, 0, 48, 4, {0, 90, 90, 90, 90}, 8, 1,
           {1, 1, 3, 3},
           {3, {64, 64, 64, 0}, 1,
            {50, 50, 50, 50}, {50, 50, 50, 50}, {50, 50, 50, 50}},
@@ -181,7 +184,7 @@ constexpr Tuning kTuningSse =
 // NEON, SVE, RVV, 32 registers: 24 accumulators + 4 of B + 1. Not yet measured
 // on a machine.
 constexpr Tuning kTuning32Registers =
-         {4, 6,  3, {8, 4, 4, 0}, 0, 48,  {0, 40, 40, 40, 40}, 8, 1,
+         {4, 6,  3, {8, 4, 4, 0}, 0, 48, 4, {0, 40, 40, 40, 40}, 8, 1,
           {1, 1, 12, 12},
           {3, {64, 64, 64, 0}, 1,
            {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 50, 50}},
@@ -272,13 +275,17 @@ constexpr size_t kSharesPerTask = 2;
 // exchange left and hidden panels; with rows all of them read all weights. Two
 // tasks that share rows instead of columns take, on Zen 4 AVX3, 8 rows of
 // (256,1024) .95 of the time, (384,1536) .99, (512,2048) 1.03, but .66, .77 and
-// .84 in hours when the two CPUs of the virtual machine exchanged lines slowly;
-// 6 rows 1.04 to 1.15, then .72 to .95; from memory (768,3072) 8 rows 1.07, 12
-// .96, (1024,4096) 8 rows 1.38, 12 1.01, (1536,6144) 18 rows 1.36, 24 .97.
-// AVX2: 8 rows of (512,2048) .88 in such hours, (1024,4096) 16 rows 1.18, 24
-// 1.07.
+// .84 while the two CPUs of the virtual machine exchanged lines slowly (a round
+// trip of 340 ns instead of 55: two L3 caches instead of one); 6 rows 1.04 to
+// 1.15, then .72 to .95; from memory (768,3072) 8 rows 1.07, 12 .96,
+// (1024,4096) 8 rows 1.38, 12 1.01, (1536,6144) 18 rows 1.36, 24 .97. AVX2:
+// (1024,4096) 16 rows 1.18, 24 1.07. With more than kFewMatrixFloats the target
+// decides (task_rows): on AVX2 four rows a task use their tile less well, 8 and
+// 9 rows of (384,1536) take 1.06 and 1.10 (.86 and 1.0 to 1.05 by slow
+// exchange), (512,2048) 1.07 to 1.2 (.94 to 1.1), 10 rows .99 to 1.1.
 constexpr size_t kRowsPerTask = 4;
 constexpr size_t kRowsPerTaskFar = 12;
+constexpr size_t kFewMatrixFloats = size_t{512} << 10;
 // And up to this many rows in all (the hidden rows of a 4096-wide d_ff then
 // take 2 MiB).
 constexpr size_t kMaxColumnRows = 128;
