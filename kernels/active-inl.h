@@ -58,19 +58,14 @@ HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   const TileTag d;
   const size_t N = hn::Lanes(d);
   const TileVec zero = hn::Zero(d);
-  // Each byte has eight lanes, or the N that there are.
-  uint8_t bytes[kUnitsPerShare + sizeof(uint64_t)];
-  uint8_t* to = bytes;
-  for (size_t i = 0; i < columns; i += N) {
-    to += hn::StoreMaskBits(d, hn::Not(hn::Eq(hn::Load(d, h + i), zero)), to);
-  }
   ShareBits bits = {};
-  if (N >= 8) {
-    memcpy(&bits, bytes, CeilDiv(columns, size_t{8}));
-  } else {
-    for (size_t i = 0; i < columns; i += N) {
-      bits.words[i / 64] |= uint64_t{bytes[i / N]} << (i % 64);
-    }
+  for (size_t i = 0; i < columns; i += N) {
+    // (One array for all would be loaded in other pieces than it was stored.)
+    uint8_t bytes[sizeof(uint64_t)] = {};
+    hn::StoreMaskBits(d, hn::Not(hn::Eq(hn::Load(d, h + i), zero)), bytes);
+    uint64_t lanes;
+    memcpy(&lanes, bytes, sizeof(lanes));
+    bits.words[i / 64] |= lanes << (i % 64);
   }
   // Columns that pad the panel may be anything.
   const size_t rest = columns % 64;
@@ -78,11 +73,10 @@ HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   return bits;
 }
 
-// Whether more units of a share are active than are worth picking.
-HWY_INLINE bool AreMany(const ShareBits& bits, size_t columns) {
+HWY_INLINE size_t CountActive(const ShareBits& bits) {
   size_t count = 0;
   for (const uint64_t word : bits.words) count += CountBits(word);
-  return count * 100 > columns * kMaxListedPercent;
+  return count;
 }
 
 // One share of one tile's list, to where JoinTile takes it from.
@@ -95,12 +89,13 @@ HWY_INLINE void ListShareOfTile(const ActiveTiles& active,
       tiles == 1 ? active.rows : PartBegin(active.rows, tiles, tile + 1);
   const size_t begin = share * kUnitsPerShare;
   const size_t columns = HWY_MIN(active.columns - begin, kUnitsPerShare);
+  const size_t most = active.percent + kSparePercentOfTile;
   ShareBits bits = {};
   bool many = false;
   for (; row < end && !many; ++row) {
     const ShareBits more = ActiveBits(hidden.At(row, begin), columns);
     for (size_t i = 0; i < kWordsPerShare; ++i) bits.words[i] |= more.words[i];
-    many = AreMany(bits, columns);
+    many = CountActive(bits) * 100 > columns * most;
   }
 
   uint32_t* const units = active.Units(tile) + begin;
@@ -189,9 +184,8 @@ HWY_INLINE uint8_t ListRow(const ShareBits& bits, uint8_t* units) {
   return static_cast<uint8_t>(count);
 }
 
-// One share of the lists of all rows. Where two rows have nearly all units, the
-// others are not even looked at: at (256,1024) with no unit off, lists that are
-// of no use took 2% of the time.
+// One share of the lists of all rows. Where two rows have too many units, the
+// others are not even looked at.
 HWY_INLINE void ListShareOfRows(const ActiveRows& active,
                                 const BlockedRows& hidden, size_t share) {
   const size_t begin = share * kUnitsPerShare;
@@ -201,19 +195,30 @@ HWY_INLINE void ListShareOfRows(const ActiveRows& active,
   const auto bits_of = [&](size_t row) HWY_ATTR {
     return ActiveBits(hidden.At(row, begin), columns);
   };
-  if (AreMany(bits_of(0), columns) &&
-      AreMany(bits_of(active.rows / 2), columns)) {
-    memset(counts, static_cast<int>(columns), active.rows);
-    for (size_t unit = 0; unit < kUnitsPerShare; ++unit) {
-      units[unit] = static_cast<uint8_t>(unit);
-    }
-    for (size_t r = 1; r < active.rows; ++r) {
-      memcpy(units + r * kUnitsPerShare, units, kUnitsPerShare);
-    }
+  const size_t active_of_two =
+      CountActive(bits_of(0)) + CountActive(bits_of(active.rows / 2));
+  const size_t most = active.percent + kSparePercentOfRows;
+  if (active_of_two * 100 > 2 * columns * most) {
+    memset(counts, static_cast<int>(columns), active.rows);  // see FillRows
     return;
   }
   for (size_t r = 0; r < active.rows; ++r) {
     counts[r] = ListRow(bits_of(r), units + r * kUnitsPerShare);
+  }
+}
+
+// Makes the lists of rows that have all units of a share.
+HWY_INLINE void FillRows(const ActiveRows& active) {
+  for (size_t share = 0; share < active.Shares(); ++share) {
+    const size_t columns =
+        HWY_MIN(active.columns - share * kUnitsPerShare, kUnitsPerShare);
+    uint8_t* units = active.Units(share);
+    for (size_t r = 0; r < active.rows; ++r, units += kUnitsPerShare) {
+      if (active.Counts(share)[r] != columns) continue;
+      for (size_t unit = 0; unit < columns; ++unit) {
+        units[unit] = static_cast<uint8_t>(unit);
+      }
+    }
   }
 }
 

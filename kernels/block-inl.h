@@ -101,7 +101,9 @@ HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
                          Matmul* matmul2) {
   if (!call.may_skip) return;
   if (lists.by_rows) {
-    matmul2->active_rows = AreSparse(lists.of_rows) ? &lists.of_rows : nullptr;
+    const bool pays = AreSparse(lists.of_rows);
+    if (pays) FillRows(lists.of_rows);
+    matmul2->active_rows = pays ? &lists.of_rows : nullptr;
   } else {
     // Rows of a panel of W2, and its bias, from one strip to the next.
     JoinTiles(lists.of_tiles, PanelsOfTile(*matmul2) * (call.d_ff + 1));

@@ -111,23 +111,25 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at
 // 8 rows, .95 at 112, 68% 1.03 and .97. Fewer rows have tiles of their own,
 // with which lists compete: (128,512) to (512,2048), 2 and 3 rows 62% 1.04 to
-// 1.09, 56% 1.01 to 1.06, 50% .97 to 1.02; 4 rows 62% 1.02 to 1.04, 56% .98 to
-// 1.01, 50% .94 to .96. For one row a tile over more panels takes .95 to .98 of
-// the time. From memory, 50%: (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95,
-// 12 .94; (1280,5120) 8 rows 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9
-// .95, 12 1.00, 28 .77 to .88; (2048,8192) 8 rows 1.13, 9 .98, 10 .94;
-// (4096,16384) 7 to 12 1.00. Two rows take turns, but not on CPUs that read
-// ahead, for those that start two multiply-adds a cycle, of which four
-// accumulators use half: llvm-mca gives Sapphire Rapids 6.0 cycles a unit for
-// rows one by one, 4.0 in turn. Zen 4 starts one, and would lose 1.0 to 1.5% by
-// it, from memory 5 to 11% at 14 to 32 rows.
+// 1.09, 56% 1.01 to 1.06, 50% 1.01 to 1.04 (two tasks, (256,1024) .94 to .96),
+// 44% .97 to 1.02, 37% .91 to .96; 4 rows 62% 1.02 to 1.04, 56% .98 to 1.01,
+// 50% .94 to .98. For one row a tile over more panels takes .95 to .98 of the
+// time; by its list 73% 1.02 to 1.04, 62% .94 to .95. From memory, 50%:
+// (1024,4096) 5 rows 1.13, 6 1.02, 7 1.04, 8 .95, 12 .94; (1280,5120) 8 rows
+// 1.00, 9 .93, 12 .98; (1536,6144) 8 rows 1.05, 9 .95, 12 1.00, 28 .77 to .88;
+// (2048,8192) 8 rows 1.13, 9 .98, 10 .94; (4096,16384) 7 to 12 1.00. Two rows
+// take turns, but not on CPUs that read ahead, for those that start two
+// multiply-adds a cycle, of which four accumulators use half: llvm-mca gives
+// Sapphire Rapids 6.0 cycles a unit for rows one by one, 4.0 in turn. Zen 4
+// starts one, and would lose 1.0 to 1.5% by it, from memory 5 to 11% at 14 to
+// 32 rows.
 constexpr Tuning kTuningAvx3 =
-         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 4, {0, 50, 50, 57, 66}, 4, 2,
+         {2, 14, 4, {8, 8, 8, 4}, 3, 112, 4, {0, 44, 44, 57, 66}, 4, 2,
           {1, 3, 7, 8},
           {4, {64, 64, 64, 64}, 1,
            {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 80, 80}},
           {3, {0, 0, 0, 16}, 2,
-           {75, 70, 62, 40}, {70, 70, 65, 45}, {36, 36, 36, 36}}};
+           {70, 70, 62, 40}, {70, 70, 65, 45}, {36, 36, 36, 36}}};
 
 // AVX2, 16 registers: 12 accumulators + 2 of B + 1. Zen 3, shares of the FMA
 // peak at 48 rows with all weights in L2: .855 with 2 x 6, .850 with 4 x 3. On
@@ -154,15 +156,16 @@ constexpr Tuning kTuningAvx3 =
 // 1.12; from memory 33% .82 to .91, 45 to 50% 1.04. Four to eight: 34% .82 to
 // .86, 44% 1.00 to 1.14, 56% 1.08 to 1.34. (Zen 3, before lists were prefetched
 // into L2: one row breaks even near 65%, from memory 42%.) Row lists, half of
-// the units active: .98 to 1.02 at 2 and 3 rows (56% 1.00 to 1.06, 62% 1.06 to
-// 1.09), .92 at 4, .94 at 5, .90 at 8, .87 at 112; 62% active .98 to 1.00 at 4,
-// 64% .99 at 8, .96 at 112; from memory (1024,4096) 5 rows 1.09, 6 .97, 7 .89,
-// 8 .94, 12 .94, 16 .98; (1280,5120) 8 rows .96, 9 .96, 12 .98; (1536,6144) 8
-// rows 1.01, 9 .97, 12 1.01, 28 .90; (2048,8192) 8 rows 1.05, 9 1.00, 12 .98.
-// With 12 vectors (three panels, of 64 units at a time) a row ran at .58 of the
-// peak of multiply-adds instead of .64.
+// the units active: 1.03 to 1.06 at 2 and 3 rows (two tasks, (256,1024) .94;
+// 44% .99 to 1.02, 37% .93 to .98), .92 at 4, .94 at 5, .90 at 8, .87 at 112;
+// 62% active .98 to 1.00 at 4, 64% .99 at 8, .96 at 112; from memory
+// (1024,4096) 5 rows 1.09, 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8
+// rows .96, 9 .96, 12 .98; (1536,6144) 8 rows 1.01, 9 .97, 12 1.01, 28 .90;
+// (2048,8192) 8 rows 1.05, 9 1.00, 12 .98. With 12 vectors (three panels, of 64
+// units at a time) a row ran at .58 of the peak of multiply-adds instead of
+// .64.
 constexpr Tuning kTuningAvx2 =
-         {2, 6,  3, {8, 4, 4, 0}, 2, 72, 5, {0, 50, 50, 64, 64}, 8, 1,
+         {2, 6,  3, {8, 4, 4, 0}, 2, 72, 5, {0, 44, 44, 64, 64}, 8, 1,
           {1, 3, 5, 8},
           {3, {64, 64, 64, 0}, 1,
            {40, 40, 40, 40}, {40, 40, 40, 40}, {40, 40, 40, 40}},
@@ -192,8 +195,15 @@ constexpr Tuning kTuning32Registers =
            {80, 80, 80, 80}, {80, 80, 80, 80}, {80, 80, 50, 50}}};
 // clang-format on
 
-// A list of active units is not worth picking where more percent are active.
-constexpr size_t kMaxListedPercent = 90;
+// A share of units is not worth picking where so many percent more are active
+// than the whole list pays with: shares of one row differ more than those of
+// two. Zen 4, (256,1024) to (512,2048), time relative to a block that makes no
+// lists, where they do not pay (in brackets: where only shares with more than
+// 90% were not picked): 1 row with 82% active 1.01 to 1.02 (1.01 to 1.03), 2
+// and 3 rows with 50 to 82% 1.00 to 1.02 (1.01 to 1.06), 8 and 32 rows with 73
+// to 82% 1.00 to 1.01 (1.02 to 1.03).
+constexpr size_t kSparePercentOfTile = 6;
+constexpr size_t kSparePercentOfRows = 3;
 // How many active units ahead their weights are prefetched into L2. On Zen 4,
 // 12 rows of (1024,4096) with 10% active take .88 of the dense time with 64,
 // .90 with 32, .87 with 128; 16 ahead into L1 took 1.12.

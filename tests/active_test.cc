@@ -105,6 +105,23 @@ TEST_SUITE("active") {
     }
   }
 
+  TEST_CASE("a share of units all on beside shares nearly off") {
+    // Units of the one are not picked, and those of the others are.
+    for (const size_t full : {0, 2, 5}) {
+      CAPTURE(full);
+      Model model(70, 700);
+      Random random(full + 1);
+      Switch(model, [&](size_t i) {
+        return i / 128 == full || random.Below(100) < 5;
+      });
+      for (const size_t rows : {1, 2, 3, 4, 8, 15}) {
+        CAPTURE(rows);
+        CheckAllTargets(model, rows);
+        CheckAllTargets(model, rows, 3);
+      }
+    }
+  }
+
   TEST_CASE("rows that differ in what is on") {
     // About 2% and 16% of the units of a row.
     for (const float shift : {-2.0f, -1.0f}) {
