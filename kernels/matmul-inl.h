@@ -31,6 +31,7 @@ struct Matmul {
   size_t n;
   Epilogue epilogue;
   BlockedRows out;  // (rows, n)
+  bool claim_out;   // other cores have read it, and read it again
   // Where `out` has no room for the columns that pad the last panel: rows *
   // kPanelWidth floats to compute it in; else NULL.
   float* last_panel;
@@ -91,6 +92,7 @@ HWY_INLINE TileArgs StripArgs(const Strip& strip) {
   args.first = strip.block == 0;
   args.epilogue = k0 + kBlockK >= m.k ? m.epilogue : Epilogue::kNone;
   args.far = SupplyOf(m.k, m.n) != kNear;
+  args.claim = m.claim_out && args.first;
   return args;
 }
 

@@ -36,6 +36,7 @@ struct TileArgs {
   size_t c_stride;        // (columns of all panels are adjacent)
   const float* bias;      // the panel's bias, laid out like one term of b
   bool first;             // first block: c is written without being read
+  bool claim;             // then also: other cores have read c
   Epilogue epilogue;      // kNone unless this is the last block
   // What to bring into L2 meanwhile: the same terms of the panel that is needed
   // after this one, a line out of every `next_every`, from the first at `next`.
@@ -152,6 +153,15 @@ constexpr size_t RoundTerms(size_t rows) { return rows <= 6 ? 8 : 4; }
   FFNORM_TERM(2) FFNORM_PREFETCH_NEXT(3, lines) FFNORM_TERM(3) a += 4; \
   b += 4 * kPanelWidth;                                                \
   next += 4 * kPanelWidth;
+#define FFNORM_CLAIM_C(r, j)                                           \
+  if constexpr (j < kVectors) {                                        \
+    if (column##j % kAlignmentFloats == 0) ClaimLine(c_r + column##j); \
+  }
+#define FFNORM_CLAIM_C_ROW(r)                \
+  if constexpr (r < kRows) {                 \
+    float* c_r = args.c + r * args.c_stride; \
+    FFNORM_TILE_ROW(FFNORM_CLAIM_C, r)       \
+  }
 #define FFNORM_PREFETCH_C(r, j)                                         \
   if constexpr (j < kVectors) {                                         \
     if (column##j % kAlignmentFloats == 0) PrefetchL1(c_r + column##j); \
@@ -218,7 +228,11 @@ void Tile(const TileArgs& args) {
   FFNORM_TILE_VECTORS(FFNORM_PANEL)
 
   // The totals were last touched a whole pass over the weights ago.
-  FFNORM_TILE_ROWS(FFNORM_PREFETCH_C_ROW)
+  if (args.claim) {
+    FFNORM_TILE_ROWS(FFNORM_CLAIM_C_ROW)
+  } else {
+    FFNORM_TILE_ROWS(FFNORM_PREFETCH_C_ROW)
+  }
 
   const float* HWY_RESTRICT a = args.a;
   const float* HWY_RESTRICT b = args.b;
@@ -324,6 +338,8 @@ void Tile(const TileArgs& args) {
 #undef FFNORM_FOUR_TERMS_AND_NEXT
 #undef FFNORM_LISTED_TERM
 #undef FFNORM_PREFETCH_LISTED
+#undef FFNORM_CLAIM_C
+#undef FFNORM_CLAIM_C_ROW
 #undef FFNORM_PREFETCH_C
 #undef FFNORM_PREFETCH_C_ROW
 #undef FFNORM_ADD_TO_ZERO

@@ -55,6 +55,11 @@ HWY_INLINE void HoldVector([[maybe_unused]] TileVec* v) {
 
 HWY_INLINE void PrefetchL1(const float* p) { __builtin_prefetch(p, 0, 3); }
 
+// Makes a line, which will be written whole, this core's own meanwhile. If
+// another core has read it, that takes 7 ns on Zen 4, 30 from one L3 to
+// another, one line after the other, and PREFETCHW leaves such lines alone.
+HWY_INLINE void ClaimLine(float* p) { *const_cast<volatile float*>(p) = 0.0f; }
+
 // For weights: two panels do not fit in L1.
 HWY_INLINE void PrefetchL2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
