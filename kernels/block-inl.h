@@ -211,8 +211,19 @@ struct ColumnsCall {
   Deal shares;  // of this phase
 };
 
+// Asks at once for what other tasks have written of a left operand of few rows:
+// a tile, which takes it line by line, would wait for another core each time.
+HWY_INLINE void PrefetchLeft(const Matmul& m) {
+  if (m.rows > kMaxFewRows) return;
+  const size_t floats = LeftPanelFloats(m.rows, m.k);
+  for (size_t i = 0; i < floats; i += kAlignmentFloats) {
+    PrefetchL2(m.left.data + i);
+  }
+}
+
 void BlockColumnsTask1(void* context, size_t index) {
   const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
+  if (index != 0) PrefetchLeft(call.matmul1);  // the caller wrote it
   ShareColumns(call.matmul1, kPanelsPerShare, call.shares, index,
                [&](size_t column, size_t) HWY_ATTR {
                  ListHidden(*call.block, call.lists, call.matmul1.out,
@@ -223,6 +234,7 @@ void BlockColumnsTask1(void* context, size_t index) {
 void BlockColumnsTask2(void* context, size_t index) {
   const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
   const Matmul& matmul2 = call.matmul2;
+  if (call.shares.tasks > 1) PrefetchLeft(matmul2);
   ShareColumns(matmul2, call.panels_per_share2, call.shares, index,
                [&](size_t column, size_t columns) HWY_ATTR {
                  if (call.block->args->order == FFNORM_PRE_LN) {
