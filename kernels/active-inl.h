@@ -60,7 +60,6 @@ HWY_INLINE ShareBits ActiveBits(const float* h, size_t columns) {
   const TileVec zero = hn::Zero(d);
   ShareBits bits = {};
   for (size_t i = 0; i < columns; i += N) {
-    // (One array for all would be loaded in other pieces than it was stored.)
     uint8_t bytes[sizeof(uint64_t)] = {};
     hn::StoreMaskBits(d, hn::Not(hn::Eq(hn::Load(d, h + i), zero)), bytes);
     uint64_t lanes;

@@ -213,6 +213,7 @@ struct ColumnsCall {
 
 // Asks at once for what other tasks have written of a left operand of few rows:
 // a tile, which takes it line by line, would wait for another core each time.
+// (Of 8 rows it wins nothing.)
 HWY_INLINE void PrefetchLeft(const Matmul& m) {
   if (m.rows > kMaxFewRows) return;
   const size_t floats = LeftPanelFloats(m.rows, m.k);
@@ -223,7 +224,8 @@ HWY_INLINE void PrefetchLeft(const Matmul& m) {
 
 void BlockColumnsTask1(void* context, size_t index) {
   const ColumnsCall& call = *static_cast<const ColumnsCall*>(context);
-  if (index != 0) PrefetchLeft(call.matmul1);  // the caller wrote it
+  // (The caller wrote it, which most pools let run task 0.)
+  if (index != 0) PrefetchLeft(call.matmul1);
   ShareColumns(call.matmul1, kPanelsPerShare, call.shares, index,
                [&](size_t column, size_t) HWY_ATTR {
                  ListHidden(*call.block, call.lists, call.matmul1.out,

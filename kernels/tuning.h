@@ -111,7 +111,7 @@ constexpr size_t kWellBeyondL3MatrixFloats = size_t{6} << 20;
 // .86 at 32 and .85 at 112; 30% .72 at 112; 10% .70, 3% .87. 64% active 1.01 at
 // 8 rows, .95 at 112, 68% 1.03 and .97. Fewer rows have tiles of their own,
 // with which lists compete: (128,512) to (512,2048), 2 and 3 rows 62% 1.04 to
-// 1.09, 56% 1.01 to 1.06, 50% 1.01 to 1.04 (two tasks, (256,1024) .94 to .96),
+// 1.09, 56% 1.01 to 1.06, 50% 1.01 to 1.04 (two tasks, (256,1024) .96 to 1.00),
 // 44% .97 to 1.02, 37% .91 to .96; 4 rows 62% 1.02 to 1.04, 56% .98 to 1.01,
 // 50% .94 to .98. For one row a tile over more panels takes .95 to .98 of the
 // time; by its list 73% 1.02 to 1.04, 62% .94 to .95. From memory, 50%:
@@ -156,9 +156,9 @@ constexpr Tuning kTuningAvx3 =
 // 1.12; from memory 33% .82 to .91, 45 to 50% 1.04. Four to eight: 34% .82 to
 // .86, 44% 1.00 to 1.14, 56% 1.08 to 1.34. (Zen 3, before lists were prefetched
 // into L2: one row breaks even near 65%, from memory 42%.) Row lists, half of
-// the units active: 1.03 to 1.06 at 2 and 3 rows (two tasks, (256,1024) .94;
-// 44% .99 to 1.02, 37% .93 to .98), .92 at 4, .94 at 5, .90 at 8, .87 at 112;
-// 62% active .98 to 1.00 at 4, 64% .99 at 8, .96 at 112; from memory
+// the units active: 1.03 to 1.06 at 2 and 3 rows (two tasks, (256,1024) .95 to
+// .99; 44% .99 to 1.02, 37% .93 to .98), .92 at 4, .94 at 5, .90 at 8, .87 at
+// 112; 62% active .98 to 1.00 at 4, 64% .99 at 8, .96 at 112; from memory
 // (1024,4096) 5 rows 1.09, 6 .97, 7 .89, 8 .94, 12 .94, 16 .98; (1280,5120) 8
 // rows .96, 9 .96, 12 .98; (1536,6144) 8 rows 1.01, 9 .97, 12 1.01, 28 .90;
 // (2048,8192) 8 rows 1.05, 9 1.00, 12 .98. With 12 vectors (three panels, of 64
