@@ -96,9 +96,9 @@ HWY_INLINE void ListHidden(const BlockCall& call, const HiddenLists& lists,
 }
 
 // Lets matmul 2 take the lists, all shares of which have been made, where that
-// pays.
+// pays. Its tiles go on by so many panels.
 HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
-                         Matmul* matmul2) {
+                         size_t tile_panels, Matmul* matmul2) {
   if (!call.may_skip) return;
   if (lists.by_rows) {
     const bool pays = AreSparse(lists.of_rows);
@@ -106,7 +106,7 @@ HWY_INLINE void UseLists(const BlockCall& call, const HiddenLists& lists,
     matmul2->active_rows = pays ? &lists.of_rows : nullptr;
   } else {
     // Rows of a panel of W2, and its bias, from one strip to the next.
-    JoinTiles(lists.of_tiles, PanelsOfTile(*matmul2) * (call.d_ff + 1));
+    JoinTiles(lists.of_tiles, tile_panels * (call.d_ff + 1));
     matmul2->active_tiles = &lists.of_tiles;
   }
 }
@@ -180,7 +180,7 @@ HWY_INLINE void BlockRows(const BlockCall& call, size_t begin, size_t end,
     for (size_t share = 0; share < lists.of_rows.Shares(); ++share) {
       ListHidden(call, lists, hidden_block, share);
     }
-    UseLists(call, lists, &matmul2);
+    UseLists(call, lists, PanelsOfTile(matmul2), &matmul2);
     MatmulBlock(matmul2, panel / kPanelsPerBlock, next1);
   }
   if (args.order == FFNORM_PRE_LN) {
@@ -267,7 +267,11 @@ void BlockColumns(const BlockCall& block, size_t tasks, Counter* counters) {
   call.shares =
       DealParts(ColumnShares(block.d_ff, kPanelsPerShare), tasks, counters);
   RunTasks(*args.exec, call.shares, &BlockColumnsTask1, &call);
-  UseLists(block, call.lists, &call.matmul2);
+  const size_t tile_panels = PanelsOfTile(call.matmul2);
+  UseLists(
+      block, call.lists,
+      HWY_MIN(tile_panels, PanelsPerShare(tile_panels, block.d_model, tasks)),
+      &call.matmul2);
   call.panels_per_share2 =
       PanelsPerShare(PanelsAtOnce(call.matmul2), block.d_model, tasks);
   call.shares = DealParts(ColumnShares(block.d_model, call.panels_per_share2),

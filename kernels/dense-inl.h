@@ -73,12 +73,24 @@ HWY_INLINE Matmul MatmulOf(const Layer& layer, const BlockedRows& left,
   return matmul;
 }
 
+// Panels that one of the tasks gets at most, in shares of so many.
+HWY_INLINE size_t MostPanels(size_t panels, size_t per_share, size_t tasks) {
+  return HWY_MIN(CeilDiv(CeilDiv(panels, per_share), tasks) * per_share,
+                 panels);
+}
+
 // Panels of one share of a matmul whose columns are shared: a few shares for
-// each task, of whole groups of the panels that are read at once.
+// each task, of whole groups of the panels that are read at once, or of half a
+// group where that deals them more evenly.
 HWY_INLINE size_t PanelsPerShare(size_t at_once, size_t n, size_t tasks) {
-  const size_t panels = NumPanels(n) / kSharesPerTask / tasks;
-  const size_t groups = HWY_MAX(panels / at_once, size_t{1});
-  return HWY_MIN(groups * at_once, kPanelsPerShare);
+  const size_t panels = NumPanels(n);
+  const size_t groups =
+      HWY_MAX(panels / kSharesPerTask / tasks / at_once, size_t{1});
+  const size_t whole = HWY_MIN(groups * at_once, kPanelsPerShare);
+  const size_t half = HWY_MAX(at_once / 2, size_t{1});
+  const bool by_halves = MostPanels(panels, half, tasks) * 100 <=
+                         MostPanels(panels, whole, tasks) * kHalfGroupPercent;
+  return by_halves ? half : whole;
 }
 
 // Runs a matmul over the column shares that this task gets, and `finish` on the

@@ -189,10 +189,9 @@ HWY_INLINE void RunFewRowsTile(const Matmul& m, const TileArgs& args) {
   }
 }
 
-// A strip of kRows rows, whose tile may span several panels.
-template <size_t kRows>
+// A strip of kRows rows, in tiles of kVectors vectors.
+template <size_t kVectors, size_t kRows>
 HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
-  constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
   constexpr ReadTuning kRead = kTuning.read;
   constexpr ReadTuning kReadsAhead = kTuning.reads_ahead;
   const ActiveTiles* active = strip.matmul->active_tiles;
@@ -215,6 +214,20 @@ HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
     args.b += tile_columns;
     args.bias += tile_columns;
     args.c += tile_columns;
+  }
+}
+
+// The same by a tile that may span several panels, or half of it where the
+// strip is narrower.
+template <size_t kRows>
+HWY_INLINE void RunFewRowsStrip(const Strip& strip) {
+  constexpr size_t kVectors = kTuning.few_rows_vectors[kRows - 1];
+  constexpr size_t kMostLanes = HWY_MIN(HWY_LANES(float), kMaxTileLanes);
+  constexpr bool kMaySpan = kVectors * kMostLanes > kPanelWidth;
+  if (kMaySpan && strip.panels < PanelsOfVectors(kVectors)) {
+    RunFewRowsStrip<kMaySpan ? kVectors / 2 : kVectors, kRows>(strip);
+  } else {
+    RunFewRowsStrip<kVectors, kRows>(strip);
   }
 }
 
@@ -294,7 +307,7 @@ HWY_NOINLINE void RunStrip(const Strip& strip) {
     if (m.cpu_reads_ahead) return RunActiveStrip<1>(strip);
     return RunActiveStrip<kTuning.row_list_rows>(strip);
   }
-  const bool few = HaveFewRowsTile(m) && strip.panels == PanelsOfTile(m);
+  const bool few = HaveFewRowsTile(m) && 2 * strip.panels >= PanelsOfTile(m);
   if (few && m.rows == 1) {
     RunFewRowsStrip<1>(strip);
   } else if (few && m.rows == 2) {
@@ -312,16 +325,17 @@ HWY_NOINLINE void RunStrip(const Strip& strip) {
 }
 
 // Calls run(first panel, panels) over [begin, end), as many panels at once as
-// the rows want, and one by one where too few are left. A last panel that is
-// computed apart stays alone.
+// the rows want, half as many where fewer are left, and so on. A last panel
+// that is computed apart stays alone.
 template <class Run>
 HWY_INLINE void ForEachPanelGroup(const Matmul& m, size_t begin, size_t end,
                                   const Run& run) {
-  const size_t at_once = PanelsAtOnce(m);
   const size_t together =
       m.last_panel == nullptr ? end : HWY_MIN(end, m.n / kPanelWidth);
   size_t panel = begin;
-  for (; panel + at_once <= together; panel += at_once) run(panel, at_once);
+  for (size_t at_once = PanelsAtOnce(m); at_once > 1; at_once /= 2) {
+    for (; panel + at_once <= together; panel += at_once) run(panel, at_once);
+  }
   for (; panel < end; ++panel) run(panel, size_t{1});
 }
 

@@ -280,6 +280,12 @@ constexpr size_t kColumnRowsAlone = kMaxFewRows;
 // matmul 2 has 12 panels, two tasks take .86 of the time that they took with
 // shares of four, the same with four for each.
 constexpr size_t kSharesPerTask = 2;
+// Of half a group of the panels that few rows read at once if the task with the
+// most panels gets no more than so many percent of them then. Tiles of half as
+// many vectors take up to 1.15 of the time, but at (384,1536), whose three
+// groups are two and one for two tasks, 1, 2 and 3 rows take .87 to .90, .88 to
+// .92 and .91 to .93 (Zen 4, AVX3; shares of a group and a half the same).
+constexpr size_t kHalfGroupPercent = 90;
 // Several tasks share rows where each gets so many, else columns: where weights
 // come from L3 and the CPU reads ahead, and otherwise. With columns, tasks
 // exchange left and hidden panels; with rows all of them read all weights. Two

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/shape.h"
+#include "kernels/tuning.h"
 #include "tests/model.h"
 #include "tests/random_data.h"
 #include "tests/test_util.h"
@@ -191,6 +193,40 @@ TEST_SUITE("thread") {
           }
         }
       });
+    }
+  }
+
+  TEST_CASE("few rows, and panels that few numbers of tasks divide") {
+    for (const size_t panels : {9, 10, 11, 12, 15}) {
+      CAPTURE(panels);
+      for (const float shift : {0.0f, -1.0f}) {
+        CAPTURE(shift);
+        Model model(panels * kPanelWidth, 500);
+        REQUIRE(model.d_model * model.d_ff > kSmallMatrixFloats);
+        for (float& b : model.b1) b += shift;
+        model.Pack();
+        const Call call = ForwardCall(
+            model, panels % 2 == 0 ? FFNORM_PRE_LN : FFNORM_POST_LN);
+        // So many rows have no tile of their own, as fewer do.
+        constexpr size_t kRows = 7;
+        const std::vector<float> x =
+            Filled(kRows * call.inputs, Mode::kGaussian, 3);
+        ForEachTarget([&](const ffnorm_target* target) {
+          const ffnorm_block block = model.Opened(target);
+          const std::vector<float> all = Run(call, block, kRows, x, 1, nullptr);
+          for (size_t rows = 1; rows <= 4; ++rows) {
+            CAPTURE(rows);
+            for (size_t tasks = 1; tasks <= 7; ++tasks) {
+              CAPTURE(tasks);
+              Pool pool(Pool::kReversed);
+              const std::vector<float> got =
+                  Run(call, block, rows, x, tasks, &pool);
+              CheckSameBits(rows, call.outputs, got.data(), call.outputs,
+                            all.data(), call.outputs);
+            }
+          }
+        });
+      }
     }
   }
 
